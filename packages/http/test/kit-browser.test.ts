@@ -23,7 +23,7 @@ describe('a page of the kit in a browser', () => {
     server = await createServer();
     server.app.get('/', async () => kitPage());
     server.app.get('/busy', async () =>
-      errorPage({ status: 503, code: 'LANE_FULL', retrySeconds: 3_600, href: '/' }),
+      errorPage({ status: 503, code: 'LANE_FULL', retrySeconds: 3_600 }),
     );
     await server.start();
     browser = await openBrowser();

@@ -204,15 +204,8 @@ describe('a line chart of the kit', () => {
 
 describe('an error page of the kit', () => {
   it('says what happened, tries again by itself, and folds the code away', () => {
-    const text = String(
-      errorPage({
-        status: 503,
-        code: 'LANE_FULL',
-        requestId: 'r-1',
-        retrySeconds: 4.2,
-        href: '/a',
-      }),
-    );
+    const options = { status: 503, code: 'LANE_FULL', requestId: 'r-1', retrySeconds: 4.2 };
+    const text = String(errorPage(options));
     assert.match(text, /<h1 id="fault">Busy for a moment<\/h1>/);
     assert.match(text, /http-equiv="refresh" content="5"/);
     assert.match(text, /<details[\s\S]*LANE_FULL[\s\S]*r-1[\s\S]*<\/details>/);

@@ -49,6 +49,7 @@ export {
   syncFolder,
 } from './document/atomic-file.ts';
 export { Histogram } from './meter/histogram.ts';
+export { Meter } from './meter/meter.ts';
 export { StopSignal, type StopSignalOptions } from './service/stop-signal.ts';
 export {
   chargeRate,

@@ -75,15 +75,12 @@ export class Actions {
 
   /** Names of the parts that can be changed; one that two parts have is not among them. */
   get changeable(): readonly string[] {
-    const named = new Set<string>();
-    for (const [shown, part] of this.#options.panel.parts) {
-      if (!kinds.some((kind) => part instanceof kind)) continue;
-      named.add(shown).add(String(Object(part).name));
-    }
-    for (const entered of this.#options.lanes()) {
-      for (let lane: Lane | undefined = entered; lane; lane = lane.parent) named.add(lane.name);
-    }
-    return [...named].filter((name) => this.#find(name).length === 1);
+    const byName = Map.groupBy(this.#named(), ([name]) => name);
+    return [...byName].flatMap(([name, all]) => {
+      const parts = new Set(all.map(([, part]) => part));
+      const isOne = parts.size === 1 && kinds.some((kind) => all[0]?.[1] instanceof kind);
+      return isOne ? [name] : [];
+    });
   }
 
   /** Adds `POST /-/actions`. */
@@ -104,33 +101,30 @@ export class Actions {
       return;
     }
     const { part: name = '' } = action;
-    const found = this.#find(name);
-    if (found.length === 0) throw httpError('NOT_FOUND', `no part has the name ${name}`);
-    if (found.length > 1) throw refusal(`${found.length} parts have the name ${name}`);
+    const all = [...this.#named()].filter(([each]) => each === name);
+    const [part, ...others] = new Set(all.map(([, each]) => each));
+    if (part === undefined) throw httpError('NOT_FOUND', `no part has the name ${name}`);
+    if (others.length > 0) throw refusal(`${others.length + 1} parts have the name ${name}`);
     try {
-      const isDone = this.#change(found[0], action);
+      const isDone = this.#change(part, action);
       if (!isDone) throw refusal(`${name} cannot ${action.action}`);
     } catch (error) {
       throw error instanceof AssertionError ? refusal(error.message) : error;
     }
   }
 
-  /** Parts of this name: of the panel, and lanes that routes enter with those around them. */
-  #find(name: string): readonly unknown[] {
+  /** Parts by their names: of the panel, and lanes that routes enter with those around them. */
+  *#named(): Generator<[name: string, part: unknown]> {
     const { panel, lanes } = this.#options;
-    const found = new Set<unknown>();
     for (const [shown, part] of panel.parts) {
-      const { name: own }: { readonly name?: unknown } = Object(part);
       // The console knows a lane by its own name, whatever the panel calls it.
-      const isShownAs = shown === name && !(part instanceof Lane);
-      if (isShownAs || own === name) found.add(part);
+      if (!(part instanceof Lane)) yield [shown, part];
+      const { name } = Object(part);
+      if (typeof name === 'string') yield [name, part];
     }
     for (const entered of lanes()) {
-      for (let lane: Lane | undefined = entered; lane; lane = lane.parent) {
-        if (lane.name === name) found.add(lane);
-      }
+      for (let lane: Lane | undefined = entered; lane; lane = lane.parent) yield [lane.name, lane];
     }
-    return [...found];
   }
 
   /** Makes the change; false for a part that has no such change. */

@@ -8,7 +8,7 @@ import {
   type Quantiles,
   systemClock,
 } from 'spillway';
-import { checkNumber, Histogram, plain } from 'spillway/internal';
+import { checkNumber, Histogram, Meter, plain } from 'spillway/internal';
 
 /** Place of a route's work: the event loop, worker threads, or the chunks of a stream. */
 export type Domain = 'loop' | 'thread' | 'stream';
@@ -45,7 +45,6 @@ export interface RouteStats {
 }
 
 const boundsMs = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
-const windowMs = 10_000;
 const { nodeTiming } = performance;
 
 /** The numbers of one route, in fixed memory. */
@@ -64,9 +63,7 @@ export class RouteNumbers {
   readonly counts: Float64Array = new Float64Array(boundsMs.length + 1);
   readonly loopMs: Histogram = new Histogram();
   sumMs = 0;
-  #since: number;
-  #current = new Histogram();
-  #previous = new Histogram();
+  readonly #latency: Meter;
 
   constructor(route: RouteOptions | undefined, scope: FastifyInstance | undefined, now: number) {
     const { method = [], url = 'unmatched' } = route ?? {};
@@ -74,22 +71,20 @@ export class RouteNumbers {
     this.path = url;
     this.route = route;
     this.scope = scope;
-    this.#since = now;
+    this.#latency = new Meter(now);
   }
 
   /** Counts an answer that is over. */
   add(status: number, ms: number, now: number): void {
-    this.#rotate(now);
     this.answers.set(status, (this.answers.get(status) ?? 0) + 1);
     let at = 0;
     while (at < boundsMs.length && ms > (boundsMs[at] as number)) at += 1;
     this.counts[at] = (this.counts[at] as number) + 1;
     this.sumMs += ms;
-    this.#current.record(ms);
+    this.#latency.pass(now, 'ok', { waitMs: 0, serviceMs: ms });
   }
 
   stats(now: number, loopMsMax: number): RouteStats {
-    this.#rotate(now);
     const { domain = 'loop', rate = null } = this.route?.config ?? {};
     const loopMs = Histogram.quantiles([this.loopMs]);
     return {
@@ -99,7 +94,7 @@ export class RouteNumbers {
       domain,
       rate: plain(rate),
       answers: Object.fromEntries(this.byStatus()),
-      latencyMs: Histogram.quantiles([this.#current, this.#previous]),
+      latencyMs: this.#latency.stats(now).serviceMs,
       loopMs,
       broken: loopMs.p99 > loopMsMax,
     };
@@ -109,17 +104,6 @@ export class RouteNumbers {
     return [...this.answers].map(([status, count]) => {
       return [status === 0 ? 'aborted' : String(status), count];
     });
-  }
-
-  #rotate(now: number): void {
-    if (now - this.#since < windowMs) return;
-    // After a long silence, the window before it says nothing about now.
-    if (now - this.#since >= 2 * windowMs) this.#current.clear();
-    const oldest = this.#previous;
-    this.#previous = this.#current;
-    this.#current = oldest;
-    oldest.clear();
-    this.#since = now;
   }
 }
 

@@ -55,13 +55,14 @@ interface StateLogOptions {
  */
 export class StateLog implements Disposable {
   readonly #options: StateLogOptions;
-  #seen: ReadonlyMap<string, StateChange>;
+  /** Value of each field that is told, by its part and name. */
+  #seen: ReadonlyMap<string, unknown>;
   #timer: Disposable | undefined;
 
   constructor(options: StateLogOptions) {
     this.#options = options;
     // Parts that are still starting are no news.
-    this.#seen = this.#read([]);
+    this.#seen = new Map(this.#read([]));
     this.#arm();
   }
 
@@ -77,28 +78,25 @@ export class StateLog implements Disposable {
   }
 
   #look(): void {
+    const { unready, faults, tell } = this.#options;
     const before = this.#seen;
-    this.#seen = this.#read(this.#options.unready());
-    for (const [key, { part, field, to }] of this.#seen) {
-      const from = before.get(key)?.to;
-      const isNew = !before.has(key);
-      if (isNew || String(from) === String(to)) continue;
-      const change = { part, field, from, to };
-      const reasons = field === 'unready' ? this.#options.faults() : {};
+    this.#seen = new Map(this.#read(unready()));
+    for (const [key, to] of this.#seen) {
+      const from = before.get(key);
+      if (!before.has(key) || String(from) === String(to)) continue;
+      const [part, field] = JSON.parse(key);
+      const reasons = field === 'unready' ? faults() : {};
       const isKnown = Object.keys(reasons).length > 0;
-      this.#options.tell(isKnown ? { ...change, reasons } : change);
+      tell({ part, field, from, to, ...(isKnown && { reasons }) });
     }
   }
 
-  #read(unready: readonly string[]): ReadonlyMap<string, StateChange> {
-    const read: StateChange[] = [
-      { part: 'service', field: 'unready', from: undefined, to: unready },
-    ];
+  *#read(unready: readonly string[]): Generator<[key: string, value: unknown]> {
+    yield [JSON.stringify(['service', 'unready']), unready];
     for (const [part, { kind, stats }] of this.#options.panel.read()) {
       for (const field of fields[kind] ?? []) {
-        read.push({ part, field, from: undefined, to: Object(stats)[field] });
+        yield [JSON.stringify([part, field]), Object(stats)[field]];
       }
     }
-    return new Map(read.map((state) => [`${state.part} ${state.field}`, state]));
   }
 }

@@ -160,17 +160,15 @@ function checkElements(content: Content): void {
 }
 
 const special = /[&<>"'\r]/;
-const references: readonly (string | undefined)[] = Object.entries({
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-  '\r': '&#13;',
-}).reduce<string[]>((all, [character, reference]) => {
-  all[character.charCodeAt(0)] = reference;
-  return all;
-}, []);
+/** The references of those characters, by their codes. */
+const references: Readonly<Record<number, string>> = {
+  13: '&#13;',
+  34: '&quot;',
+  38: '&amp;',
+  39: '&#39;',
+  60: '&lt;',
+  62: '&gt;',
+};
 
 /** The text as HTML that means just this text, also within quotes. */
 export function escaped(text: string): string {

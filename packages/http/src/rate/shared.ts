@@ -27,9 +27,18 @@ type Take = (rule: NamedRule, entry: RateEntry, now: number) => RateVerdict;
 const margin = 0.1;
 
 /**
- * Counts in a store, for all instances that share it. Requests that wait are counted at the store's
- * time; requests admitted on a budget are counted as if they came when it ends, so that no window
- * ever sees more than the limit, whenever a budget is used. The unused part of a budget is lost.
+ * Counts in a store, for all instances that share it.
+ *
+ *     this instance, for one key                the store's count of the key
+ *     ──────────────────────────                ────────────────────────────
+ *     3 requests wait ──── waiting: 3, ahead: 5 ──> 3 counted now, 5 as if they came later
+ *     winners: admitted  <── admitted: 3, budget: 5
+ *     requests that came meanwhile, and later ones: admitted on the budget, until it ends
+ *     budget used up: the next request waits, and asks for more ahead
+ *     no room         <── retryAt: all who wait, and who come before, are refused here
+ *
+ * Requests on a budget are counted as if they came when it ends, so that no window ever sees more
+ * than the limit, whenever a budget is used. The unused part of a budget is lost.
  */
 export class SharedRate {
   readonly #clock: Clock;

@@ -67,7 +67,7 @@ export class Connections implements Disposable {
     return this.#sockets.size;
   }
 
-  /** Refuses pipelined requests beyond the limit. */
+  /** Refuses requests while the server closes, with two hosts, or pipelined beyond the limit. */
   readonly guard: Guard = ({ raw: { socket, rawHeaders } }, { raw }) => {
     if (this.#state === 'closing') {
       throw httpError('SERVER_STOPPING', 'the server is stopping', { retryAfterMs: 1_000 });

@@ -10,6 +10,7 @@ import {
   anything,
   callback,
   clockRule,
+  type Filled,
   integer,
   number,
   oneOf,
@@ -92,7 +93,17 @@ export class Document<T> implements Part, AsyncDisposable {
 
   /** Opens the document; rejects with `DOCUMENT_CORRUPT` if the file is not JSON. */
   static async open<T>(options: DocumentOptions<T>): Promise<Document<T>> {
-    const settled = settings(options);
+    const settled = settle('Document', options, {
+      path: word,
+      initial: anything,
+      name: or(word, 'document'),
+      onCorrupt: or(oneOf('refuse', 'initial'), 'refuse'),
+      bytesMax: or(integer(1), 262_144),
+      queueMax: or(integer(0), 10_000),
+      deadlineMs: or(number(0), 10_000),
+      clock: or(clockRule, systemClock),
+      random: or(callback, systemRandom),
+    });
     const initial = jsonText(options.initial);
     const path = await documentTarget(settled.path);
     const document = new Document<T>(new DocumentFile(path, initial, settled.bytesMax), settled);
@@ -105,7 +116,7 @@ export class Document<T> implements Part, AsyncDisposable {
     }
   }
 
-  private constructor(file: DocumentFile, options: ReturnType<typeof settings<T>>) {
+  private constructor(file: DocumentFile, options: Filled<DocumentOptions<T>>) {
     const { name, bytesMax, queueMax, deadlineMs, clock, random, onCorrupt } = options;
     this.name = name;
     this.#file = file;
@@ -284,19 +295,4 @@ export class Document<T> implements Part, AsyncDisposable {
       frame.isRunning = false;
     }
   }
-}
-
-/** Checks the options and fills in the defaults. */
-function settings<T>(options: DocumentOptions<T>) {
-  return settle('Document', options, {
-    path: word,
-    initial: anything,
-    name: or(word, 'document'),
-    onCorrupt: or(oneOf('refuse', 'initial'), 'refuse'),
-    bytesMax: or(integer(1), 262_144),
-    queueMax: or(integer(0), 10_000),
-    deadlineMs: or(number(0), 10_000),
-    clock: or(clockRule, systemClock),
-    random: or(callback, systemRandom),
-  });
 }

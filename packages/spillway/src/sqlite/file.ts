@@ -28,8 +28,8 @@ const groupMax = 256;
 const checkpointGroups = 16;
 /** Reads that go to a thread in one message; a slow one delays those behind it. */
 const readsMax = 8;
-/** Added to the time of each call, since the first one also starts the thread. */
-const startMs = 1_000;
+/** Added to the time of each call, so that SQLite itself says first that it waited too long. */
+const marginMs = 1_000;
 
 export interface SqliteFileOptions {
   /** Path of the file, in a folder that exists; the file is created if there is none. */
@@ -112,7 +112,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     this.#reads = new SqliteQueue(settled);
     const worker = (role: SqliteStart['role'], limits: number) => {
       const start = { path: resolve(options.path), role, busyMs: deadlineMs };
-      return new SqliteWorker(start, limits * deadlineMs + startMs, clock);
+      return new SqliteWorker(start, limits * deadlineMs + marginMs, clock);
     };
     // The writer waits for other processes first, and then runs statements.
     this.#writer = worker('writer', 2);

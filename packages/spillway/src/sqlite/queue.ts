@@ -1,8 +1,11 @@
-import type { Clock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
+import type { Filled } from '../base/options.ts';
 import { Deadlines } from '../wait/deadlines.ts';
 import { Ring } from '../wait/ring.ts';
 import { Waiter } from '../wait/wait-queue.ts';
+import type { SqliteFileOptions } from './file.ts';
+
+type QueueOptions = Pick<Filled<SqliteFileOptions>, 'queueMax' | 'deadlineMs' | 'clock'>;
 
 /** Work that waits for a thread. */
 export class SqliteJob<Work, T> extends Waiter<T> {
@@ -18,19 +21,13 @@ export class SqliteJob<Work, T> extends Waiter<T> {
   }
 }
 
-export interface SqliteQueueOptions {
-  readonly queueMax: number;
-  readonly deadlineMs: number;
-  readonly clock: Clock;
-}
-
 /** Jobs in the order of their arrival; a job that waits too long, or finds no room, is refused. */
 export class SqliteQueue<Work, T> {
-  readonly #options: SqliteQueueOptions;
+  readonly #options: QueueOptions;
   readonly #jobs = new Ring<SqliteJob<Work, T>>();
   readonly #deadlines: Deadlines;
 
-  constructor(options: SqliteQueueOptions) {
+  constructor(options: QueueOptions) {
     this.#options = options;
     this.#deadlines = new Deadlines(options.clock, this.#expire);
   }

@@ -4,7 +4,6 @@ import { nextTurn, turnsPending } from '../wait/turn-budget.ts';
 
 interface Timer {
   readonly dueAt: number;
-  readonly order: number;
   callback: (() => void) | undefined;
 }
 
@@ -13,10 +12,9 @@ interface Timer {
  * between one timer and the next, so a day of waiting is over in milliseconds.
  */
 export class VirtualClock implements Clock {
-  /** A binary heap: the next timer to run is at 0. Cancelled ones stay until their time comes. */
-  readonly #heap: Timer[] = [];
+  /** The next timer to run is the last. Cancelled ones stay until their time comes. */
+  readonly #timers: Timer[] = [];
   #now = 0;
-  #order = 0;
   #pending = 0;
 
   now(): number {
@@ -31,8 +29,8 @@ export class VirtualClock implements Clock {
   after(ms: number, callback: () => void): Disposable {
     checkNumber('ms', ms, 0);
     if (ms === Infinity) return never;
-    const timer: Timer = { dueAt: this.#now + ms, order: this.#order++, callback };
-    this.#push(timer);
+    const timer: Timer = { dueAt: this.#now + ms, callback };
+    this.#timers.splice(this.#placeOf(timer.dueAt), 0, timer);
     this.#pending += 1;
     return {
       [Symbol.dispose]: () => {
@@ -71,7 +69,7 @@ export class VirtualClock implements Clock {
   }
 
   async #step(timer: Timer): Promise<void> {
-    this.#pop();
+    this.#timers.pop();
     this.#now = timer.dueAt;
     this.#pending -= 1;
     const { callback } = timer;
@@ -81,44 +79,22 @@ export class VirtualClock implements Clock {
   }
 
   #peek(): Timer | undefined {
-    while (this.#heap[0] !== undefined && this.#heap[0].callback === undefined) this.#pop();
-    return this.#heap[0];
-  }
-
-  #push(timer: Timer): void {
-    const heap = this.#heap;
-    let at = heap.length;
-    heap.push(timer);
-    while (at > 0) {
-      const above = (at - 1) >> 1;
-      const parent = heap[above] as Timer;
-      if (!isBefore(timer, parent)) break;
-      heap[at] = parent;
-      at = above;
+    while (this.#timers.at(-1)?.callback === undefined && this.#timers.length > 0) {
+      this.#timers.pop();
     }
-    heap[at] = timer;
+    return this.#timers.at(-1);
   }
 
-  #pop(): void {
-    const heap = this.#heap;
-    const last = heap.pop();
-    if (last === undefined || heap.length === 0) return;
-    let at = 0;
-    for (;;) {
-      let below = 2 * at + 1;
-      const right = heap[below + 1];
-      if (right !== undefined && isBefore(right, heap[below] as Timer)) below += 1;
-      const child = heap[below];
-      if (child === undefined || !isBefore(child, last)) break;
-      heap[at] = child;
-      at = below;
+  /** The place after all timers that are due later, and before those of the same time. */
+  #placeOf(dueAt: number): number {
+    let low = 0;
+    for (let high = this.#timers.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if ((this.#timers[middle] as Timer).dueAt > dueAt) low = middle + 1;
+      else high = middle;
     }
-    heap[at] = last;
+    return low;
   }
-}
-
-function isBefore(a: Timer, b: Timer): boolean {
-  return a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.order < b.order);
 }
 
 /** Resolves once every promise job that can run has run. */

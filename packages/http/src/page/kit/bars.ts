@@ -1,5 +1,5 @@
 import { type Html, html } from '../html.ts';
-import { decimal, percent, position } from './numbers.ts';
+import { decimal, percent, position, rounded } from './numbers.ts';
 
 // All bars are SVG without a view box: shares are percentages in attributes, since a strict policy
 // allows no inline style. Each says in a sentence what is seen.
@@ -37,7 +37,7 @@ export interface SpanBarOptions {
 export function spanBar({ value, from, to, label }: SpanBarOptions): Html {
   const zero = position(0, from, to);
   const at = position(value, from, to);
-  const width = Math.round(Math.abs(at - zero) * 10) / 10;
+  const width = rounded(Math.abs(at - zero));
   const kind = value < 0 ? 'down' : 'up';
   return html`<svg class="span-bar" role="img" aria-label="${label}">
 <rect class="track" y="25%" width="100%" height="50%" rx="2"></rect>
@@ -55,22 +55,20 @@ export interface GaugeOptions {
   readonly scale: readonly [from: number, to: number];
   /** Numbers written below the scale. @default its ends and zero */
   readonly marks?: readonly number[] | undefined;
-  /** Part of the scale that is aimed at. @default from 0 up */
-  readonly target?: readonly [from: number, to: number] | undefined;
   /** Sentence that says what is seen. */
   readonly label: string;
   /** Makes the text of a value. */
   readonly format?: ((value: number) => string) | undefined;
 }
 
-/** A value with its error on a scale. */
+/** A value with its error on a scale; the part above zero is what is aimed at. */
 export function gauge(options: GaugeOptions): Html {
   const { value, error, scale, label, format = (number) => decimal(number) } = options;
-  const { target = [0, scale[1]], marks = [scale[0], 0, scale[1]] } = options;
+  const { marks = [scale[0], 0, scale[1]] } = options;
   const at = (number: number): number => position(number, scale[0], scale[1]);
   const low = at(error[0]);
   const high = at(error[1]);
-  const width = Math.round((at(target[1]) - at(target[0])) * 10) / 10;
+  const width = rounded(100 - at(0));
   const numbers = marks.map((mark) => {
     const place = at(mark);
     const edge = place === 100 && 'end';
@@ -79,7 +77,7 @@ export function gauge(options: GaugeOptions): Html {
   });
   return html`<svg class="gauge" role="img" aria-label="${label}">
 <rect class="track" y="14" width="100%" height="8" rx="4"></rect>
-<rect class="target" x="${at(target[0])}%" y="14" width="${width}%" height="8"></rect>
+<rect class="target" x="${at(0)}%" y="14" width="${width}%" height="8"></rect>
 <line class="mark" x1="${at(0)}%" x2="${at(0)}%" y1="8" y2="28"></line>
 <line class="error" x1="${low}%" x2="${high}%" y1="18" y2="18"></line>
 <line class="error" x1="${low}%" x2="${low}%" y1="12" y2="24"></line>
@@ -117,18 +115,17 @@ export function pentanomial(counts: Pentanomial, size: 'small' | 'large' = 'smal
   const highest = Math.max(1, ...counts);
   if (size === 'small') {
     const bars = counts.map((count, at) => {
-      const height = Math.max(1, Math.round((count / highest) * 320) / 10);
-      const x = Math.round(at * 124) / 10;
-      const y = Math.round((32 - height) * 10) / 10;
-      return html`<rect x="${x}" y="${y}" width="10.4" height="${height}"></rect>`;
+      const height = Math.max(1, rounded((count / highest) * 32));
+      const y = rounded(32 - height);
+      return html`<rect x="${rounded(at * 12.4)}" y="${y}" width="10.4" height="${height}"></rect>`;
     });
     return html`<svg class="penta" width="60" height="32" role="img" aria-label="${label}">
 ${bars}</svg>`;
   }
   const bars = counts.map((count, at) => {
     // Room for the number above the highest bar, and for two lines of words below.
-    const height = Math.max(0.8, Math.round((count / highest) * 680) / 10);
-    const y = Math.round((80 - height) * 10) / 10;
+    const height = Math.max(0.8, rounded((count / highest) * 68));
+    const y = rounded(80 - height);
     return html`<rect x="${at * 20 + 1}%" y="${y}%" width="18%" height="${height}%" rx="2"></rect>
 <text class="count" x="${at * 20 + 10}%" y="${y}%" dy="-4">${decimal(count)}</text>
 <text x="${at * 20 + 10}%" y="80%" dy="14">${pairPoints[at]}</text>

@@ -1,5 +1,5 @@
 import { type Html, type HtmlValue, html } from '../html.ts';
-import { decimal } from './numbers.ts';
+import { decimal, rounded } from './numbers.ts';
 import { classes } from './parts.ts';
 import { legend } from './small-chart.ts';
 
@@ -35,7 +35,7 @@ export interface ChartTick {
 export interface LineChartOptions {
   /** Sentence that says what is seen: read aloud instead of the picture. */
   readonly label: string;
-  /** One to three lines. The second is dashed, the third dotted. */
+  /** One to five lines, told apart by their dashes. */
   readonly lines: readonly ChartLine[];
   /** Ends of the vertical range. @default zero and all that is shown */
   readonly range?: readonly [from: number, to: number] | undefined;
@@ -137,10 +137,6 @@ function scalesOf(options: LineChartOptions): Scales {
   };
 }
 
-function rounded(value: number): number {
-  return Math.round(value * 10) / 10;
-}
-
 /** Distance of round numbers, some four of them between the ends. */
 function gridStep(from: number, to: number): number {
   const rough = (to - from) / 4;
@@ -218,8 +214,8 @@ function lastPoint(
   const py = y(last[1] as number);
   const words = count === 1 ? format(last[1] as number) : name;
   const dot = at === 0 && html`<circle class="now" cx="${px}%" cy="${py}%" r="4"></circle>`;
-  const kind = classes('', { strong: at === 0, 'roomy-only': count > 1 }).trim();
-  return html`${dot}<text class="${kind || undefined}" x="${px}%" y="${py}%"
+  const kind = classes(undefined, { strong: at === 0, 'roomy-only': count > 1 });
+  return html`${dot}<text class="${kind}" x="${px}%" y="${py}%"
  dx="9" dy="4">${words}</text>`;
 }
 
@@ -229,8 +225,8 @@ function ticks(items: readonly ChartTick[], { x }: Scales): HtmlValue {
     const place = x(at);
     const isLast = index === items.length - 1 && index > 0;
     const isBetween = index > 0 && !isLast;
-    const kind = classes('', { end: isLast, middle: isBetween, 'roomy-only': isBetween }).trim();
-    return html`<text class="${kind || undefined}" x="${place}%" y="14">${label}</text>`;
+    const kind = classes(undefined, { end: isLast, middle: isBetween, 'roomy-only': isBetween });
+    return html`<text class="${kind}" x="${place}%" y="14">${label}</text>`;
   });
   return html`<svg class="x-axis" aria-hidden="true">${words}</svg>`;
 }

@@ -17,8 +17,6 @@ export interface ErrorPageOptions {
   readonly detail?: string | undefined;
   /** Seconds after which the page tries again by itself. @default it does not */
   readonly retrySeconds?: number | undefined;
-  /** Address to try again. @default none */
-  readonly href?: string | undefined;
   /** Links to look further, as a list. @default the start page */
   readonly links?: readonly { readonly name: string; readonly href: string }[] | undefined;
   /** Frame around it, such as the services. @default none */
@@ -101,12 +99,11 @@ function explanationOf(status: number): Explanation {
 
 /** A page that says no: what happened, what it means, what happens next, what a person can do. */
 export function errorPage(options: ErrorPageOptions): Html {
-  const { status, code, detail, requestId, retrySeconds, href, frame } = options;
+  const { status, code, detail, requestId, retrySeconds, frame } = options;
   const isTheirs = detail !== undefined && status < 500;
   const known = explanationOf(status);
   const title = options.title ?? known.title;
   const { links = [{ name: 'Start page', href: frame?.home ?? '/' }] } = options;
-  const again = href !== undefined && button({ label: 'Try now', href, look: 'main' });
   const details: [string, HtmlValue][] = [['Code', html`<span class="mono">${code}</span>`]];
   if (requestId !== undefined) {
     details.push(['Request', html`<span class="mono">${requestId}</span>`]);
@@ -119,7 +116,7 @@ ${dam(status)}
 <p>${options.text ?? known.text}</p>
 ${isTheirs && html`<p class="small quiet">${detail}</p>`}
 ${retrySeconds !== undefined && countdown(retrySeconds)}
-<div class="row">${again}${links.map((link) => button({ label: link.name, href: link.href }))}</div>
+<div class="row">${links.map((link) => button({ label: link.name, href: link.href }))}</div>
 <details class="small quiet"><summary>For whoever looks after this server</summary>
 ${facts(details)}</details>
 </section>`;

@@ -21,8 +21,6 @@ export interface FieldOptions {
   readonly required?: boolean | undefined;
   /** Value that browsers may fill in, as in HTML. @default none */
   readonly autocomplete?: string | undefined;
-  /** An example that is shown while it is empty. @default none */
-  readonly placeholder?: string | undefined;
   /** Lines of a field for long text. @default one line */
   readonly rows?: number | undefined;
 }
@@ -30,7 +28,7 @@ export interface FieldOptions {
 /** A labelled field. Its error stands below it, and what was typed stays. */
 export function field(options: FieldOptions): Html {
   const { name, value = '', id = name, type = 'text', numeric = false } = options;
-  const { required, autocomplete, placeholder, rows } = options;
+  const { required, autocomplete, rows } = options;
   const kind = classes('input', { num: numeric });
   const isWrong = options.error !== undefined && 'true';
   const about = describedBy(id, options);
@@ -39,9 +37,9 @@ export function field(options: FieldOptions): Html {
     rows === undefined
       ? html`<input id="${id}" class="${kind}" type="${type}" name="${name}" value="${value}"
  inputmode="${mode}" required="${required === true}" autocomplete="${autocomplete}"
- placeholder="${placeholder}" aria-invalid="${isWrong}" aria-describedby="${about}">`
+ aria-invalid="${isWrong}" aria-describedby="${about}">`
       : html`<textarea id="${id}" class="${kind}" name="${name}" rows="${rows}"
- required="${required === true}" placeholder="${placeholder}" aria-invalid="${isWrong}"
+ required="${required === true}" aria-invalid="${isWrong}"
  aria-describedby="${about}">${value}</textarea>`;
   return labelled(id, options, control);
 }

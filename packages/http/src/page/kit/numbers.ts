@@ -66,5 +66,10 @@ export function bytes(value: Figure): string {
 export function position(value: number, from: number, to: number): number {
   const share = (value - from) / (to - from);
   if (Number.isNaN(share)) return 0;
-  return Math.round(Math.min(1, Math.max(0, share)) * 1_000) / 10;
+  return rounded(Math.min(1, Math.max(0, share)) * 100);
+}
+
+/** A place in a picture, to a tenth. */
+export function rounded(value: number): number {
+  return Math.round(value * 10) / 10;
 }

@@ -65,10 +65,13 @@ export function button(options: ButtonOptions): Html {
  aria-pressed="${isPressed}">${label}</button>`;
 }
 
-/** Joins the classes whose condition holds to the first one. */
-export function classes(first: string, others: Readonly<Record<string, boolean>>): string {
-  const names = Object.entries(others).flatMap(([name, isSet]) => (isSet ? [name] : []));
-  return [first, ...names].join(' ');
+/** Joins the classes whose condition holds to the first one; gives undefined for none at all. */
+export function classes(
+  first: string | undefined,
+  others: Readonly<Record<string, boolean>>,
+): string | undefined {
+  const names = Object.keys(others).filter((name) => others[name]);
+  return [first ?? [], names].flat().join(' ') || undefined;
 }
 
 /** Buttons of one choice, joined. */

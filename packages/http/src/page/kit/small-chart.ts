@@ -1,4 +1,5 @@
 import { type Html, html } from '../html.ts';
+import { rounded } from './numbers.ts';
 
 export interface SparklineOptions {
   /** Values from the oldest to the newest. */
@@ -36,8 +37,4 @@ export function legend(names: readonly string[]): Html {
     (name, at) => html`<span><i class="${dashes[at] ?? 'key'}"></i>${name}</span>`,
   );
   return html`<p class="legend">${items}</p>`;
-}
-
-function rounded(value: number): number {
-  return Math.round(value * 10) / 10;
 }

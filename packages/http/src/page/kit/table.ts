@@ -90,14 +90,14 @@ function placeOf<Row>(column: Column<Row>, at: number, hasCorner: boolean): Cell
   const { name, numeric = false, heads = at === 0, cell } = column;
   const headFold = hasCorner ? 'left' : 'whole';
   const fold = column.fold ?? (heads ? headFold : 'half');
-  const kind = classes('', {
+  const classList = classes(undefined, {
     num: numeric,
     whole: fold === 'whole' || fold === 'named',
     corner: fold === 'corner',
     'fold-away': fold === 'away',
-  }).trim();
+  });
   const shown = fold === 'half' || fold === 'named' ? name : undefined;
-  return { cell, heads, classList: kind === '' ? undefined : kind, shown };
+  return { cell, heads, classList, shown };
 }
 
 function cell<Row>({ cell: contentOf, heads, classList, shown }: CellPlace<Row>, row: Row): Html {
