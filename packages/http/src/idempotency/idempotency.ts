@@ -29,7 +29,7 @@ import { matching } from '../base/rules.ts';
 import { routeOf, type UserOf } from '../rate/key.ts';
 import type { RequestPermit } from '../request/request-permit.ts';
 import { isStream } from '../request/unread-body.ts';
-import { type Answer, type Claim, type Finding, IdempotencyLedger } from './ledger.ts';
+import { type Answer, type Claim, IdempotencyLedger, type KeyState } from './ledger.ts';
 import { type BodyPrint, isSame, overhear, recorded } from './streams.ts';
 
 interface IdempotencyClaim {
@@ -251,7 +251,7 @@ function fingerprint(request: FastifyRequest): string {
 
 function giveAgain(
   reply: FastifyReply,
-  found: Exclude<Finding, { readonly kind: 'first' }>,
+  found: Exclude<KeyState, { readonly kind: 'first' }>,
   mode: 'answer' | 'refuse',
 ): FastifyReply {
   if (mode === 'refuse') throw httpError('IDEMPOTENCY_REPEATED', 'its key was used before');

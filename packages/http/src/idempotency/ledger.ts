@@ -13,7 +13,7 @@ export interface Answer {
 }
 
 /** The record of a key in the store. */
-interface Page {
+interface KeyRecord {
   /** Identifier of the attempt that may change the record. */
   readonly by: string;
   /** Hash of the request. */
@@ -25,13 +25,13 @@ interface Page {
 }
 
 /** The exclusive right to run the request of a key, until it is released or expires. */
-export interface Claim extends Pick<Page, 'by' | 'print' | 'since'> {
+export interface Claim extends Pick<KeyRecord, 'by' | 'print' | 'since'> {
   readonly record: string;
   readonly version: number;
 }
 
 /** State of a key when a request comes with it. */
-export type Finding =
+export type KeyState =
   | { readonly kind: 'first'; readonly claim: Claim }
   | { readonly kind: 'running'; readonly retryAfterMs: number }
   /** Its first request ended without an answer, and may have done its work. */
@@ -62,22 +62,22 @@ export class IdempotencyLedger {
   }
 
   /** Claims the key, or gives its state. */
-  async claim(key: string, print: string): Promise<Finding> {
+  async claim(key: string, print: string): Promise<KeyState> {
     const { name, runMsMax, ageMs, whenLost } = this.#options;
     const record = `idempotency/${name}/${key}`;
     const by = this.#link.newId();
     const ttlMs = whenLost === 'refuse' ? ageMs : runMsMax;
-    const { value, done } = await this.#link.update<Finding | Claim>(
+    const { value, done } = await this.#link.update<KeyState | Claim>(
       [record],
       ({ now: since, records: [seen] }) => {
         if (seen === undefined) {
           const change = { name: record, value: { by, print, since }, ifVersion: 0, ttlMs };
           return { value: { record, by, print, since, version: 0 }, changes: [change] };
         }
-        const page = seen.value as unknown as Page;
+        const known = seen.value as unknown as KeyRecord;
         // The claim is its own: the answer of the store to it was lost.
-        if (page.by === by) return { value: { record, version: seen.version, ...page } };
-        return { value: found(page, print, since, runMsMax) };
+        if (known.by === by) return { value: { record, version: seen.version, ...known } };
+        return { value: stateOf(known, print, since, runMsMax) };
       },
     );
     if ('kind' in value) return value;
@@ -87,7 +87,7 @@ export class IdempotencyLedger {
   /** The changes that keep the answer: for the transaction in which the work itself is done. */
   changes(claim: Claim, answer: Answer): readonly StoreChange[] {
     const { record: name, version: ifVersion } = claim;
-    return [{ name, value: page(claim, answer), ifVersion, ttlMs: this.#options.ageMs }];
+    return [{ name, value: answered(claim, answer), ifVersion, ttlMs: this.#options.ageMs }];
   }
 
   /** Keeps the answer, unless the claim is void by now. Wait for it before the answer is sent. */
@@ -111,10 +111,10 @@ export class IdempotencyLedger {
   }
 }
 
-function found(page: Page, print: string, now: number, runMsMax: number): Finding {
-  if (page.print !== print) return { kind: 'other' };
-  if (page.answer !== undefined) return { kind: 'done', answer: page.answer };
-  const ranMs = now - page.since;
+function stateOf(known: KeyRecord, print: string, now: number, runMsMax: number): KeyState {
+  if (known.print !== print) return { kind: 'other' };
+  if (known.answer !== undefined) return { kind: 'done', answer: known.answer };
+  const ranMs = now - known.since;
   if (ranMs >= runMsMax) return { kind: 'lost' };
   // It may take as long again as it has taken; after its instance died, until the claim is void.
   const retryAfterMs = Math.min(Math.max(1_000, ranMs), runMsMax - ranMs);
@@ -122,10 +122,10 @@ function found(page: Page, print: string, now: number, runMsMax: number): Findin
 }
 
 function isRunning({ by }: Claim, value: Json): boolean {
-  const known = value as unknown as Page;
+  const known = value as unknown as KeyRecord;
   return known.by === by && known.answer === undefined;
 }
 
-function page({ by, print, since }: Claim, answer: Answer): Json {
+function answered({ by, print, since }: Claim, answer: Answer): Json {
   return { by, print, since, answer } as unknown as Json;
 }

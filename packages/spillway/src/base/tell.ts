@@ -5,7 +5,7 @@ import { type Channel, channel } from 'node:diagnostics_channel';
  * called `spillway:` and its name here, each message has `part`, the object it is about. They cost
  * nothing while nobody listens.
  */
-export const told: Readonly<Record<Told, Channel>> = {
+export const told: Readonly<Record<EventName, Channel>> = {
   refused: channel('spillway:refused'),
   opened: channel('spillway:opened'),
   closed: channel('spillway:closed'),
@@ -15,7 +15,7 @@ export const told: Readonly<Record<Told, Channel>> = {
   dropped: channel('spillway:dropped'),
 };
 
-type Told = 'refused' | 'opened' | 'closed' | 'retried' | 'recycled' | 'lost' | 'dropped';
+type EventName = 'refused' | 'opened' | 'closed' | 'retried' | 'recycled' | 'lost' | 'dropped';
 
 /** Refusals that may be told while others are told, each caused by the one before. */
 const nestedMax = 8;

@@ -271,8 +271,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     void ask(this.#writer, jobs, 'group', transactions).then((outcomes) => {
       this.#groups += 1;
       this.#endWriting();
-      this.#noteSpace(outcomes);
-      this.#transactions += answer(jobs, outcomes, (results) => results);
+      this.#transactions += this.#answer(jobs, outcomes, (results) => results);
     });
   }
 
@@ -293,12 +292,26 @@ export class SqliteFile implements Part, AsyncDisposable {
     }
   }
 
-  #noteSpace(outcomes: readonly SqliteOutcome[]): void {
-    for (const outcome of outcomes) {
-      if ('failure' in outcome) this.#space.failed(toError(outcome.failure));
-      // One that changed nothing has needed no space.
-      else if (outcome.results.some(({ changes }) => changes > 0)) this.#space.succeeded();
+  /** Tells each job its outcome, and gives the number of those that went well. */
+  #answer<Work, T>(
+    jobs: readonly SqliteJob<Work, T>[],
+    outcomes: readonly SqliteOutcome[],
+    value: (results: readonly SqlResult[]) => T,
+  ): number {
+    let done = 0;
+    for (const [at, outcome] of outcomes.entries()) {
+      if ('failure' in outcome) {
+        const error = toError(outcome.failure);
+        this.#space.failed(error);
+        jobs[at]?.refuse(error);
+        continue;
+      }
+      done += 1;
+      // A statement that changed nothing has needed no space.
+      if (outcome.results.some(({ changes }) => changes > 0)) this.#space.succeeded();
+      jobs[at]?.grant(value(outcome.results));
     }
+    return done;
   }
 
   #endWriting(): void {
@@ -323,7 +336,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     void ask(reader, jobs, 'read', statements).then((outcomes) => {
       this.#idle.push(reader);
       this.#schedule();
-      this.#answered += answer(jobs, outcomes, ([result]) => result as SqlResult);
+      this.#answered += this.#answer(jobs, outcomes, ([result]) => result as SqlResult);
     });
   }
 }
@@ -341,23 +354,6 @@ async function ask(
     for (const job of jobs) job.refuse(error);
     return [];
   }
-}
-
-/** Tells each job its outcome, and gives the number of those that went well. */
-function answer<Work, T>(
-  jobs: readonly SqliteJob<Work, T>[],
-  outcomes: readonly SqliteOutcome[],
-  value: (results: readonly SqlResult[]) => T,
-): number {
-  let done = 0;
-  for (const [at, outcome] of outcomes.entries()) {
-    if ('failure' in outcome) jobs[at]?.refuse(toError(outcome.failure));
-    else {
-      done += 1;
-      jobs[at]?.grant(value(outcome.results));
-    }
-  }
-  return done;
 }
 
 function isPath(value: unknown): boolean {

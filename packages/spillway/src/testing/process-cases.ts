@@ -19,7 +19,8 @@ export interface ProcessCase {
   check(subject: ProcessSubject): Promise<void>;
 }
 
-interface Told {
+/** A line that a process printed. */
+interface PrintedLine {
   readonly line: string;
   /** Time of its arrival. */
   readonly at: number;
@@ -28,7 +29,7 @@ interface Told {
 /** One process with a role, and the lines that it printed. */
 class Player {
   readonly process: ChildProcess;
-  readonly told: Told[] = [];
+  readonly told: PrintedLine[] = [];
   readonly #news = new EventEmitter().setMaxListeners(0);
 
   constructor({ program, args }: ProcessSubject, role: string) {
@@ -43,7 +44,7 @@ class Player {
   }
 
   /** Gives the first line from `from` on that begins with the text; earlier lines are skipped. */
-  async hears(word: string, from = 0): Promise<Told> {
+  async hears(word: string, from = 0): Promise<PrintedLine> {
     for (;;) {
       const found = this.told.slice(from).find(({ line }) => line.startsWith(word));
       if (found) return found;
@@ -141,7 +142,7 @@ async function checkBreaker(subject: ProcessSubject): Promise<void> {
     const marks = players.map(({ told }) => told.length);
     first.say('down');
     const refusals = await Promise.all(players.map((each, i) => each.hears('refused', marks[i])));
-    const openedAt = (refusals[0] as Told).at;
+    const openedAt = (refusals[0] as PrintedLine).at;
     for (const { at } of refusals) assert.ok(at - openedAt <= withinMs, `${at - openedAt} ms`);
     // All breakers are open by now, and the first process to call again is the only one.
     const shut = players.map(({ told }) => told.length);
