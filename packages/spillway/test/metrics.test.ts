@@ -32,7 +32,9 @@ describe('metrics', () => {
     panel.watch('calls', retry);
     panel.watch('odd', { stats: { kind: '3d', size: 1 } });
     panel.watch('empty', { stats: { kind: '', size: 2 } });
-    panel.watch('hub', { stats: { kind: 'hub', open: 3, refused: { full: 4 }, relay: { lost: 5 } } });
+    panel.watch('hub', {
+      stats: { kind: 'hub', open: 3, refused: { full: 4 }, relay: { lost: 5 } },
+    });
     await retry.run(async () => {});
     const lines = metrics(panel).split('\n');
     assert.ok(lines.includes('# TYPE spillway_retry_calls_total counter'), lines.join('\n'));
