@@ -1,6 +1,6 @@
 import Bottleneck from 'bottleneck';
 import { Redis } from 'ioredis';
-import type { Library } from '../shared.ts';
+import type { Library } from './measure.ts';
 
 async function start(): Promise<void> {}
 

@@ -2,7 +2,7 @@ import { Lease, SharedBucket, type Store } from 'spillway';
 import { StoreChannel } from 'spillway-http';
 import { RedisStore } from 'spillway-redis';
 import { PostgresStore } from 'spillway-sql';
-import type { Library, Parts, Place } from '../shared.ts';
+import type { Library, Parts, Place } from './measure.ts';
 
 const onStore = (open: (place: Place) => Promise<Store>): Parts => ({
   async rate({ ratePerSecond, ...place }) {
@@ -14,7 +14,7 @@ const onStore = (open: (place: Place) => Promise<Store>): Parts => ({
     const store = await open(place);
     return async (name) => {
       const lease = await Lease.acquire({ store, name, ttlMs: 10_000 });
-      return () => lease.close();
+      return { renew: () => lease.renew(), release: () => lease.close() };
     };
   },
   async message(place) {

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { RateLimiterPostgres, RateLimiterQueue, RateLimiterRedis } from 'rate-limiter-flexible';
-import type { Library } from '../shared.ts';
+import type { Library } from './measure.ts';
 
 export const library: Library = {
   redis: {

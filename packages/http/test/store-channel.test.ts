@@ -21,6 +21,15 @@ async function say(channel: Channel, topic: string, ...texts: readonly string[])
   await Promise.all(texts.map((text) => channel.publish(topic, Buffer.from(text))));
 }
 
+function withoutWatch(store: Store): Store {
+  return {
+    read: (...args) => store.read(...args),
+    commit: (...args) => store.commit(...args),
+    list: (...args) => store.list(...args),
+    [Symbol.asyncDispose]: async () => {},
+  };
+}
+
 function numbers(from: number, to: number): string[] {
   return Array.from({ length: to - from }, (_, at) => `${from + at}`);
 }
@@ -52,6 +61,37 @@ describe('StoreChannel', () => {
     assert.deepEqual(other.heard, ['rain']);
     assert.deepEqual([a.stats.published, b.stats.published], [202, 200]);
     assert.deepEqual([a.stats.received, b.stats.received], [400, 401]);
+  });
+
+  it('reads a message by one call of a store that tells of it, and publishes by one', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const calls = { read: 0, commit: 0 };
+    const counted: Store = {
+      ...withoutWatch(store),
+      read(...args) {
+        calls.read += 1;
+        return store.read(...args);
+      },
+      commit(...args) {
+        calls.commit += 1;
+        return store.commit(...args);
+      },
+      watch: (...args) => store.watch(...args),
+    };
+    await using near = new StoreChannel({ store: counted, clock });
+    await using far = new StoreChannel({ store: counted, clock });
+    const ear = new Ear();
+    await far.subscribe('t', ear);
+    await say(near, 't', 'first');
+    await clock.advance(0);
+    Object.assign(calls, { read: 0, commit: 0 });
+    for (const text of numbers(0, 5)) {
+      await say(near, 't', text);
+      await clock.advance(0);
+    }
+    assert.deepEqual(ear.heard, ['first', ...numbers(0, 5)]);
+    assert.deepEqual(calls, { read: 5, commit: 5 });
   });
 
   it('carries any bytes, the empty message too', async () => {
@@ -150,6 +190,32 @@ describe('StoreChannel', () => {
     await clock.advance(50);
     assert.deepEqual(ear.heard, [undefined, 'c']);
   });
+
+  for (const later of [0, 1, 3]) {
+    it(`says so when a failover lost messages, and ${later} more than those came since`, async () => {
+      const clock = new VirtualClock();
+      const store = new MemoryStore({ clock });
+      const ear = new Ear();
+      await using channel = new StoreChannel({ store, clock, pollMs: 50 });
+      await say(channel, 't', 'a', 'b');
+      const kept = await store.list('', { max: 100 });
+      // Without `watch`, as with a connection that is down: all happens between two polls.
+      await using far = new StoreChannel({ store: withoutWatch(store), clock, pollMs: 50 });
+      await far.subscribe('t', ear);
+      await say(channel, 't', 'c', 'd');
+      await clock.advance(50);
+      await store.commit(kept.map(({ name, value }) => ({ name, value })));
+      for (const text of numbers(0, 2 + later)) {
+        await using other = new StoreChannel({ store, clock });
+        await say(other, 't', text);
+      }
+      await clock.advance(100);
+      await say(channel, 't', 'z');
+      await clock.advance(100);
+      const heard = numbers(2, 2 + later);
+      assert.deepEqual(ear.heard, ['c', 'd', undefined, ...heard, 'z']);
+    });
+  }
 
   it('is not stopped by a listener that throws, nor by one that has left', async () => {
     const clock = new VirtualClock();

@@ -9,9 +9,14 @@ export interface PendingCommit extends PromiseWithResolvers<StoreCommit | undefi
 /** Sum of the changes of the commits in one call: Redis does nothing else while it runs. */
 const changesMax = 1_000;
 
+/** From so many commits on they are sent as two calls, if none is under way. */
+const halvedMin = 4;
+
 /**
  * Puts the commits of one turn of the promise queue into one call, and sends it at once: a call
- * that waited for the one before would leave the server and this process idle in turns.
+ * that waited for the one before would leave the server and this process idle in turns. For the
+ * same reason many commits that come while nothing is under way are two calls, one turn of the loop
+ * apart: the server makes the second while this process handles the answers of the first.
  */
 export class CommitGroups {
   readonly #queueMax: number;
@@ -28,35 +33,34 @@ export class CommitGroups {
     this.#call = call;
   }
 
-  async add(
-    changes: readonly StoreChange[],
-    values: readonly string[],
-  ): Promise<StoreCommit | undefined> {
+  /** Gives the answer to the commit; throws if too many are under way. */
+  add(changes: readonly StoreChange[], values: readonly string[]): PendingCommit['promise'] {
     if (this.waiting >= this.#queueMax) {
       throw new SpillwayError('LANE_FULL', `${this.waiting} commits of the store are under way`);
     }
     if (this.#gathered.length === 0) queueMicrotask(this.#flush);
-    const pending = { changes, values, ...Promise.withResolvers<StoreCommit | undefined>() };
-    this.#gathered.push(pending);
+    const { promise, resolve, reject } = Promise.withResolvers<StoreCommit | undefined>();
+    this.#gathered.push({ changes, values, promise, resolve, reject });
     this.waiting += 1;
-    try {
-      return await pending.promise;
-    } finally {
-      this.waiting -= 1;
-    }
+    return promise;
   }
 
   /** Resolves when all that was added before is answered. */
   async idle(): Promise<void> {
-    // What came in this turn is sent by then.
+    // What came in this turn of the promise queue is sent in it, or in the loop's next turn.
     await undefined;
+    await new Promise(setImmediate);
     await Promise.all(this.#running);
   }
 
   readonly #flush = (): void => {
+    const { length } = this.#gathered;
+    const isHalved = this.#running.size === 0 && length >= halvedMin;
+    const gathered = this.#gathered.splice(0, isHalved ? length / 2 : length);
+    if (isHalved) setImmediate(this.#flush);
     let group: PendingCommit[] = [];
     let count = 0;
-    for (const pending of this.#gathered) {
+    for (const pending of gathered) {
       count += pending.changes.length;
       if (group.length > 0 && count > changesMax) {
         this.#begin(group);
@@ -65,19 +69,19 @@ export class CommitGroups {
       }
       group.push(pending);
     }
-    this.#gathered = [];
     this.#begin(group);
   };
 
   #begin(group: readonly PendingCommit[]): void {
-    const ending = this.#call(group)
-      .catch((error: unknown) => {
-        for (const { reject } of group) reject(error);
-      })
-      .then(() => {
-        this.#running.delete(ending);
-        this.ended += 1;
-      });
+    const end = () => {
+      this.#running.delete(ending);
+      this.waiting -= group.length;
+      this.ended += 1;
+    };
+    const ending = this.#call(group).then(end, (error: unknown) => {
+      for (const { reject } of group) reject(error);
+      end();
+    });
     this.#running.add(ending);
   }
 }

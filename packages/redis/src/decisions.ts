@@ -28,8 +28,10 @@ end
 ${body}
 if next then
   local text = type(next) == 'string' and next or json(next)
-  put(KEYS[4], ARGV[4], text, advance(), ttl, is_there and tonumber(found[2]))
+  advance()
+  put(KEYS[4], ARGV[4], text, ttl, is_there and tonumber(found[2]))
 end
+-- Also when nothing changes: WAIT covers what was written before, so the answer is not too new.
 finish((next and not is_there) and 1 or 0)
 return { now_text, wall_text, type(answer) == 'table' and json(answer) or answer }`);
 

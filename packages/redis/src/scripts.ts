@@ -13,7 +13,8 @@ export function script(lua: string): Script {
 /**
  * Store time goes on by the differences of the server's clock, from the last commit and from what
  * the caller has seen last, so it never goes back and never stands still because one clock was
- * ahead once. Lua prints 14 digits of a number unless it is told otherwise; `%d` is faster.
+ * ahead once. Lua prints 14 digits of a number unless it is told otherwise. `%d` takes a quarter of
+ * the time that `%.17g` does (2026-11), and most times are whole microseconds.
  *
  * KEYS[1] is the state: `now`, `wall`, `version`. ARGV[1] and [2] are the time and the server's
  * clock as the caller saw them last, or empty.
@@ -22,16 +23,17 @@ export const clock: string = `
 local time = redis.call('TIME')
 local wall = time[1] * 1000 + time[2] / 1000
 local state = redis.call('HMGET', KEYS[1], 'now', 'wall', 'version')
-local now = tonumber(state[1] or wall)
-now = now + math.max(0, wall - tonumber(state[2] or wall))
-if ARGV[1] ~= '' then
-  now = math.max(now, tonumber(ARGV[1]) + math.max(0, wall - tonumber(ARGV[2])))
-end
+local now = wall
+if state[1] then now = state[1] + math.max(0, wall - (state[2] or wall)) end
+if ARGV[1] ~= '' then now = math.max(now, ARGV[1] + math.max(0, wall - ARGV[2])) end
 local function exact(number)
   if number % 1 == 0 then return string.format('%d', number) end
-  return string.format('%.17g', number)
+  local us = math.floor(number * 1000 + 0.5)
+  if us / 1000 ~= number or us < 0 then return string.format('%.17g', number) end
+  return string.format('%d.%03d', us / 1000, us % 1000)
 end
-local now_text, wall_text = exact(now), exact(wall)
+local wall_text = exact(wall)
+local now_text = now == wall and wall_text or exact(now)
 `;
 
 /**
@@ -89,19 +91,18 @@ return answer`);
 export const writing: string = `
 local names, expiries, records = KEYS[2], KEYS[3], ARGV[3]
 local named, timed = {}, {}
-local version = tonumber(state[3] or 0)
+local version_text = state[3] or '0'
 local function advance()
-  version = math.max(version + 1, time[1] * 1000000 + time[2])
-  return string.format('%.0f', version)
+  version_text = string.format('%d', math.max(version_text + 1, time[1] * 1000000 + time[2]))
 end
-local function put(key, name, value, text, ttl, indexed)
+local function put(key, name, value, ttl, indexed)
   local expires = ttl and exact(now + ttl) or ''
-  local is_new = redis.call('HSET', key, 'value', value, 'version', text, 'expires', expires) > 0
-  local is_first = is_new and named[name] == nil
-  if is_new then named[name] = true end
+  local is_new =
+    redis.call('HSET', key, 'value', value, 'version', version_text, 'expires', expires) > 0
   if ttl then
     if not (indexed and indexed <= now + ttl) then timed[name] = expires end
-  elseif not is_first then timed[name] = false end
+  elseif not is_new or named[name] ~= nil then timed[name] = false end
+  if is_new then named[name] = true end
 end
 local function remove(key, name)
   if redis.call('DEL', key) > 0 or named[name] ~= nil then
@@ -124,8 +125,7 @@ local function index(key, wanted, score)
   end
 end
 local function finish(written)
-  redis.call('HSET', KEYS[1], 'now', now_text, 'wall', wall_text, 'version',
-    string.format('%.0f', version))
+  redis.call('HSET', KEYS[1], 'now', now_text, 'wall', wall_text, 'version', version_text)
   if written > 0 then
     local most = written + 100
     local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, most)
@@ -168,18 +168,18 @@ while at <= #ARGV do
     end
   end
   if agrees then
-    local text = advance()
+    advance()
     made = made + 1
     for i = 0, count - 1 do
       local change = first + i * 5
       local name, value, ttl = ARGV[change], ARGV[change + 2], tonumber(ARGV[change + 3])
       if ARGV[change + 4] ~= 'check' then
         if value == '' then remove(KEYS[key + i], name)
-        else put(KEYS[key + i], name, value, text, ttl) end
+        else put(KEYS[key + i], name, value, ttl) end
         told[#told + 1] = name
       end
     end
-    answer[#answer + 1] = text
+    answer[#answer + 1] = version_text
   else
     answer[#answer + 1] = ''
   end

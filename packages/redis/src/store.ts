@@ -27,6 +27,7 @@ import {
   checkStoreList,
   checkStoreNames,
   clockRule,
+  Deadlines,
   type Filled,
   inDoubt,
   integer,
@@ -95,6 +96,9 @@ export class RedisStore implements Store, Part {
   readonly #seen = new SeenTime();
   /** Calls that were sent and are not answered, given up or not. */
   #inFlight = 0;
+  /** Those of them that are not given up, the oldest first. */
+  readonly #awaited = new Set<AwaitedCall>();
+  readonly #deadlines: Deadlines;
   readonly #queueMax: number;
   readonly #closing: Closing;
 
@@ -114,6 +118,7 @@ export class RedisStore implements Store, Part {
     this.#channel = `${tag}.changed`;
     this.#watcher = new Watcher(link, this.#channel);
     this.#commits = new CommitGroups(queueMax, (group) => this.#commitAll(group));
+    this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
@@ -233,6 +238,7 @@ export class RedisStore implements Store, Part {
     } finally {
       this.#watcher.close();
       this.#link.close();
+      if (this.#awaited.size === 0) this.#deadlines.clear();
     }
   }
 
@@ -263,52 +269,70 @@ export class RedisStore implements Store, Part {
   }
 
   /** Ends within the deadline, whatever the connection does; then it is replaced. */
-  async #send(script: Script, { keys, args, doubt = false }: Call): Promise<Answer> {
+  #send(script: Script, { keys, args, doubt = false }: Call): Promise<Answer> {
     if (this.#inFlight >= this.#queueMax) {
       throw new SpillwayError('LANE_FULL', `${this.#inFlight} calls of the store are under way`);
     }
     const { now: seen = '', wall: seenWall = '' } = this.#seen;
     const words = [String(keys.length), ...keys, String(seen), String(seenWall), ...args];
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    this.#inFlight += 1;
-    const running = this.#run(script, words, doubt).finally(() => {
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    const call = { dueAt: this.#clock.now() + this.#deadlineMs, doubt, reject };
+    const end = () => {
       this.#inFlight -= 1;
-    });
-    running.then(resolve, reject);
-    using _timer = this.#clock.after(this.#deadlineMs, () => {
+      this.#awaited.delete(call);
+      if (this.#awaited.size === 0 && this.#closing.hasBegun) this.#deadlines.clear();
+    };
+    const answered = (answer: unknown) => {
+      end();
+      const [now, wall, ...rows] = answer as [string, string, ...unknown[]];
+      this.#seen.note(Number(now), Number(wall));
+      resolve({ now: Number(now), rows });
+    };
+    const failed = (error: unknown) => {
+      end();
+      reject(redisError(error, { doubt }));
+    };
+    this.#sendOn(['EVALSHA', script.sha, ...words], doubt)
+      .catch((error: unknown) => {
+        if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+        return this.#sendOn(['EVAL', script.lua, ...words], doubt);
+      })
+      .then(answered, failed);
+    this.#awaited.add(call);
+    this.#deadlines.watch(call.dueAt);
+    this.#inFlight += 1;
+    return promise;
+  }
+
+  /** Gives up the calls that are due, and the connection that has not answered them. */
+  #expire(now: number): number {
+    for (const call of this.#awaited) {
+      const { dueAt, doubt, reject } = call;
+      if (dueAt > now) return dueAt;
+      this.#awaited.delete(call);
       this.#link.reset();
       const late = new SpillwayError('DEADLINE', `not done within ${this.#deadlineMs} ms`);
       reject(doubt ? inDoubt(late) : late);
-    });
-    try {
-      const [now, wall, ...rows] = (await promise) as [string, string, ...unknown[]];
-      this.#seen.note(Number(now), Number(wall));
-      return { now: Number(now), rows };
-    } catch (error) {
-      throw redisError(error, { doubt });
     }
+    return Infinity;
   }
 
-  async #run(script: Script, words: readonly string[], doubt: boolean): Promise<unknown> {
-    const send = async (command: readonly string[]) => {
-      const answer = this.#link.send(command);
-      if (this.#replicasMin === 0) return await answer;
-      const wait = ['WAIT', String(this.#replicasMin), String(Math.ceil(0.8 * this.#deadlineMs))];
-      const [done, count] = await Promise.allSettled([answer, this.#link.send(wait)]);
-      if (done.status === 'rejected') throw done.reason;
-      if (count.status === 'fulfilled' && Number(count.value) >= this.#replicasMin) {
-        return done.value;
-      }
-      const message = `redis: fewer than ${this.#replicasMin} replicas have it`;
-      const error = new SpillwayError('DATABASE_LOST', message);
-      throw doubt ? inDoubt(error) : error;
-    };
-    try {
-      return await send(['EVALSHA', script.sha, ...words]);
-    } catch (error) {
-      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
-      return await send(['EVAL', script.lua, ...words]);
+  /** Sends a command, and waits until the replicas have what it wrote. */
+  #sendOn(command: readonly string[], doubt: boolean): Promise<unknown> {
+    const answer = this.#link.send(command);
+    return this.#replicasMin === 0 ? answer : this.#untilReplicated(answer, doubt);
+  }
+
+  async #untilReplicated(answer: Promise<unknown>, doubt: boolean): Promise<unknown> {
+    const wait = ['WAIT', String(this.#replicasMin), String(Math.ceil(0.8 * this.#deadlineMs))];
+    const [done, count] = await Promise.allSettled([answer, this.#link.send(wait)]);
+    if (done.status === 'rejected') throw done.reason;
+    if (count.status === 'fulfilled' && Number(count.value) >= this.#replicasMin) {
+      return done.value;
     }
+    const message = `redis: fewer than ${this.#replicasMin} replicas have it`;
+    const error = new SpillwayError('DATABASE_LOST', message);
+    throw doubt ? inDoubt(error) : error;
   }
 
   #checkOpen(): void {
@@ -324,6 +348,12 @@ interface Call {
   readonly keys: readonly string[];
   readonly args: readonly string[];
   readonly doubt?: boolean;
+}
+
+interface AwaitedCall {
+  readonly dueAt: number;
+  readonly doubt: boolean;
+  readonly reject: (reason: unknown) => void;
 }
 
 interface Answer {

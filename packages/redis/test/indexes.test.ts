@@ -29,8 +29,9 @@ describe('the indexes of a RedisStore', requires('redis-server'), () => {
   it('are right when one call writes a name again and again', async () => {
     await using server = await RedisServer.start();
     await using store = await RedisStore.open({ url: server.url });
-    await store.commit([{ name: 'old', value: 1, ttlMs: 1 }]);
-    // All come in one turn of the loop: so they are one call of the script.
+    const first = store.commit([{ name: 'old', value: 1, ttlMs: 1 }]);
+    await undefined;
+    // All come in one turn of the promise queue, while a call is under way: so they are one call.
     await Promise.all([
       store.commit([{ name: 'a', value: 1, ttlMs: 60_000 }]),
       store.commit([{ name: 'a' }, { name: 'b', value: 1 }]),
@@ -40,6 +41,7 @@ describe('the indexes of a RedisStore', requires('redis-server'), () => {
       store.commit([{ name: 'c' }]),
       store.commit([{ name: 'old', value: 2 }]),
     ]);
+    await first;
     assert.equal(store.stats.groups, 2);
     const members = async (key: string) =>
       await server.ask('ZRANGE', `{spillway}.${key}`, '0', '-1');

@@ -277,6 +277,27 @@ describe('Lease', () => {
     assert.equal(lease.stats.renewed, 0);
   });
 
+  it('is renewed at once on demand, and tells when that fails or comes too late', async () => {
+    const { clock, options } = world();
+    const store = new LosingStore({ clock });
+    const lease = await Lease.acquire({ ...options, store });
+    await clock.advance(90);
+    await lease.renew();
+    assert.equal(lease.stats.leftMs, 270);
+    store.loses = 'question';
+    await clock.advance(50);
+    await assert.rejects(lease.renew(), /the connection broke/);
+    assert.equal(lease.stats.leftMs, 220);
+    // The one by itself is a third of its life after the last that succeeded.
+    await clock.advance(50);
+    assert.deepEqual([lease.stats.leftMs, lease.stats.renewed], [270, 2]);
+    await store.commit([{ name: 'lease/harvest/fence', value: { holder: 'another' } }]);
+    await assert.rejects(lease.renew(), { code: 'LEASE_LOST', message: /taken by another/ });
+    await assert.rejects(lease.renew(), { code: 'LEASE_LOST' });
+    assert.equal(lease.signal.aborted, true);
+    assert.equal(clock.pending, 0);
+  });
+
   it('is held by one whose claim was made, though the answer to it was lost', async () => {
     const { clock, options } = world();
     const store = new LosingStore({ clock });

@@ -109,6 +109,28 @@ describe('SharedBucket', () => {
     });
   }
 
+  it('gives out each of a million a second at its time, though steps are hardly exact', async () => {
+    // Store time is milliseconds since 1970, where a microsecond is four steps of a number.
+    const clock = new VirtualClock();
+    const origin = 1_795_000_000_000;
+    const far = { now: () => clock.now() + origin, after: clock.after.bind(clock) };
+    const store = new MemoryStore({ clock: far });
+    const rule = { name: 'x', ratePerSecond: 1_000_000, burst: 20_000, queueMax: 9 };
+    const bucket = new SharedBucket({ store, clock, ...rule });
+    let taken = 0;
+    for (let ms = 0; ms < 200; ms += 1) {
+      await clock.advance(1);
+      while (bucket.tryTake()) taken += 1;
+      await clock.advance(0);
+      while (bucket.tryTake()) taken += 1;
+    }
+    const allowed = 200_000 + rule.burst;
+    assert.ok(taken <= allowed && taken > 0.99 * 200_000, `${taken} of ${allowed}`);
+    await bucket.close();
+    const wrong = { ...rule, store, ratePerSecond: 1_000_001 };
+    assert.throws(() => new SharedBucket(wrong), /ratePerSecond: must be .* up to 1000000/);
+  });
+
   it('slows 256 machines by the 429s of a few', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });

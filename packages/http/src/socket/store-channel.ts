@@ -51,10 +51,13 @@ export interface StoreChannelStats {
 }
 
 interface Subscription {
-  /** The number of the next message to be heard. */
+  /** The number of the next message to be heard, and the version of the head that told of it. */
   next: number;
+  version: number;
+  /** True if the store told of a change since the last poll began. */
+  isTold: boolean;
   /** Watch on the topic's head, where the store has `watch`. */
-  readonly watch: StoreWatch | undefined;
+  watch: StoreWatch | undefined;
   readonly listeners: Set<ChannelListener>;
 }
 
@@ -67,6 +70,11 @@ interface Message {
 interface Head {
   readonly count: number;
   readonly version: number;
+}
+
+/** The state of a topic when it was polled, and the record of its next message, if it was read. */
+interface News extends Head {
+  readonly early: StoredRecord | undefined;
 }
 
 const rules = {
@@ -138,11 +146,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     using limit = deadline(clock, deadlineMs, this.#closing.signal);
     const { records } = await store.read([headName(topic)], limit);
     limit.signal.throwIfAborted();
-    const subscription = this.#topics.get(topic) ?? {
-      next: headOf(records[0]).count,
-      watch: store.watch?.([headName(topic)], this.#hear),
-      listeners: new Set<ChannelListener>(),
-    };
+    const subscription = this.#topics.get(topic) ?? this.#begin(topic, headOf(records[0]));
     // One object for each call: a listener may be given twice.
     const own: ChannelListener = {
       message: (bytes) => listener.message(bytes),
@@ -160,6 +164,22 @@ export class StoreChannel implements Channel, AsyncDisposable {
         this.#arm();
       },
     };
+  }
+
+  #begin(topic: string, { count, version }: Head): Subscription {
+    const subscription: Subscription = {
+      next: count,
+      version,
+      isTold: false,
+      watch: undefined,
+      listeners: new Set(),
+    };
+    subscription.watch = this.#options.store.watch?.([headName(topic)], () => {
+      subscription.isTold = true;
+      this.#isBehind = true;
+      this.#arm();
+    });
+    return subscription;
   }
 
   /** Ends publishing and polling; resolves when no call is under way. */
@@ -183,9 +203,11 @@ export class StoreChannel implements Channel, AsyncDisposable {
     this.#heads = new Map();
     for (;;) {
       const unknown = [...byTopic.keys()].filter((topic) => !known.has(topic));
-      const { records } = await store.read(unknown.map(headName), { signal });
-      const read = unknown.map((topic, at) => [topic, headOf(records[at])] as const);
-      const heads = new Map([...known, ...read]);
+      const heads = new Map(known);
+      if (unknown.length > 0) {
+        const { records } = await store.read(unknown.map(headName), { signal });
+        for (const [at, topic] of unknown.entries()) heads.set(topic, headOf(records[at]));
+      }
       const changes = [...byTopic].flatMap(([topic, own]) => {
         const messages = own.map(({ item }) => item.bytes);
         return appending(topic, messages, heads.get(topic) as Head);
@@ -222,11 +244,6 @@ export class StoreChannel implements Channel, AsyncDisposable {
     });
   }
 
-  readonly #hear = (): void => {
-    this.#isBehind = true;
-    this.#arm();
-  };
-
   async #poll(): Promise<void> {
     const { store, clock, deadlineMs } = this.#options;
     this.#isBehind = false;
@@ -234,10 +251,15 @@ export class StoreChannel implements Channel, AsyncDisposable {
       using limit = deadline(clock, deadlineMs, this.#closing.signal);
       const topics = [...this.#topics];
       const heads = topics.map(([topic]) => headName(topic));
-      const { records } = await store.read(heads, limit);
+      // Mostly the store tells of one message: the same trip reads it.
+      const told = topics.filter(([, { isTold }]) => isTold);
+      const slots = told.map(([topic, { next }]) => slotName(topic, next));
+      for (const [, subscription] of told) subscription.isTold = false;
+      const { records } = await store.read([...heads, ...slots], limit);
+      const early = new Map(told.map(([topic], at) => [topic, records[heads.length + at]]));
       for (const [at, [topic, subscription]] of topics.entries()) {
-        const { count } = headOf(records[at]);
-        await this.#catchUp(topic, subscription, count, limit.signal);
+        const news = { ...headOf(records[at]), early: early.get(topic) };
+        await this.#catchUp(topic, subscription, news, limit.signal);
       }
     } catch {
       // The next poll tries again; messages that are lost by then are reported.
@@ -250,20 +272,25 @@ export class StoreChannel implements Channel, AsyncDisposable {
   async #catchUp(
     topic: string,
     subscription: Subscription,
-    count: number,
+    { count, version, early }: News,
     signal: AbortSignal,
   ): Promise<void> {
-    const first = Math.max(subscription.next, count - ringSize);
-    if (count < subscription.next) {
-      // The store was emptied or restored from a copy, so the number of lost messages is unknown.
-      subscription.next = count;
-      this.#tell(subscription, (listener) => listener.lost(undefined));
+    const { next, version: before } = subscription;
+    if (count < next || (count === next && version !== before)) {
+      subscription.version = version;
+      this.#goBack(subscription, count);
     }
+    const first = Math.max(subscription.next, count - ringSize);
     if (count <= first) return;
     const slots = Array.from({ length: count - first }, (_, at) => slotName(topic, first + at));
-    const { records } = await this.#options.store.read(slots, { signal });
+    const isAll = slots.length === 1 && messageIn(early, first) !== undefined;
+    const { records } = isAll
+      ? { records: [early] }
+      : await this.#options.store.read(slots, { signal });
+    if (first === next && !follows(records[0], next, before)) this.#goBack(subscription, next);
     let lost = first - subscription.next;
     subscription.next = count;
+    subscription.version = version;
     for (const [at, record] of records.entries()) {
       const bytes = messageIn(record, first + at);
       if (bytes === undefined) {
@@ -275,6 +302,15 @@ export class StoreChannel implements Channel, AsyncDisposable {
       this.#tell(subscription, (listener) => listener.message(bytes));
     }
     this.#tellLost(subscription, lost);
+  }
+
+  /**
+   * The store was emptied, or a failover has lost commits: messages were counted anew from before
+   * `next`, and it is not known how many of them this subscriber has missed.
+   */
+  #goBack(subscription: Subscription, next: number): void {
+    subscription.next = next;
+    this.#tell(subscription, (listener) => listener.lost(undefined));
   }
 
   #tellLost(subscription: Subscription, lost: number): number {
@@ -311,11 +347,17 @@ function headOf(record: StoredRecord | undefined): Head {
 function appending(topic: string, messages: readonly Uint8Array[], head: Head): StoreChange[] {
   const slots = messages.map((bytes, at) => {
     const number = head.count + at;
-    const value = [number, Buffer.from(bytes).toString('base64')];
+    const value = [number, Buffer.from(bytes).toString('base64'), head.version];
     return { name: slotName(topic, number), value, ttlMs: keepMs };
   });
   const value = head.count + messages.length;
   return [{ name: headName(topic), ifVersion: head.version, value }, ...slots];
+}
+
+/** False if the message with this number was appended to a head of another version than that. */
+function follows(record: StoredRecord | undefined, number: number, version: number): boolean {
+  const [found, , before] = (record?.value ?? []) as readonly [number?, string?, number?];
+  return found !== number || before === undefined || before === version;
 }
 
 /** The message with this number; undefined if a later one has taken its place, or it expired. */

@@ -17,7 +17,7 @@ import { TokenQueue } from './token-queue.ts';
 
 export interface BucketOptions {
   /**
-   * Tokens that accrue each second; above 0, up to 100,000, fractions allowed. Any second lets at
+   * Tokens that accrue each second; above 0, up to 1,000,000, fractions allowed. Any second lets at
    * most this and the burst through: "50 in any second" is a rate of 49 and a burst of 1.
    */
   readonly ratePerSecond: number;
@@ -56,6 +56,8 @@ export interface BucketStats<Kind extends string = 'bucket'> {
   readonly pausedMs: number;
 }
 
+/** The highest rate of a bucket: a time since 1970 is exact to a quarter of a microsecond. */
+export const rateMax = 1_000_000;
 /** A token due within a microsecond is there: timers too short would not move the clock. */
 const dueMs = 0.001;
 
@@ -166,7 +168,7 @@ export function bucketRules(
   const { ratePerSecond }: Pick<BucketOptions, 'ratePerSecond'> = Object(options);
   return {
     // The first one: the others are made from it.
-    ratePerSecond: positive(100_000),
+    ratePerSecond: positive(rateMax),
     burst: or(integer(burstMin), Math.ceil(ratePerSecond / perSecond)),
     queueMax: integer(0),
     recoverMs: or(number(1, Number.MAX_SAFE_INTEGER), 5_000),

@@ -20,7 +20,7 @@ import type { Runner, RunOptions, Task } from '../base/task.ts';
 import { type Traced, tracing } from '../base/trace.ts';
 import { failureShare } from './break-rule.ts';
 import { Breaker, type BreakerOptions } from './breaker.ts';
-import { Bucket, type BucketOptions, type SlowOptions } from './bucket.ts';
+import { Bucket, type BucketOptions, rateMax, type SlowOptions } from './bucket.ts';
 import { Retry, type RetryOptions } from './retry.ts';
 import { type Stack, stack } from './stack.ts';
 
@@ -230,7 +230,7 @@ export function outbound<Fallback = never>(
 }
 
 const rateRule = instance((value) => {
-  return positive(100_000).holds(value) || nested.holds(value);
+  return positive(rateMax).holds(value) || nested.holds(value);
 }, 'a number above 0, up to 100000, a bucket or the options of one');
 
 /** A part, its options, or false for none. */

@@ -99,11 +99,6 @@ export function give(rule: BucketRule, state: SlotState, run: SlotRun, now: numb
   state.given += run.n;
 }
 
-/** The run without its first ones. */
-export function without({ at, stepMs, n }: SlotRun, count: number): SlotRun {
-  return { at: at + count * stepMs, stepMs, n: n - count };
-}
-
 /** The effect of a 429 on a bucket. */
 export type Slowing = 'halved' | 'slowed' | 'known';
 

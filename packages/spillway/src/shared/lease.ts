@@ -77,7 +77,10 @@ export class Lease implements Part, Runner, AsyncDisposable {
   readonly #link: StoreLink;
   readonly #ttlMs: number;
   readonly #id: string;
-  readonly #end = new AbortController();
+  /** Made for the first who asks for the signal: many a lease is released without that. */
+  #end: AbortController | undefined;
+  /** The reason why it is not held any more. */
+  #lostWhy: string | undefined;
   /** Time at which this process takes it for lost, by its own clock. */
   #until = 0;
   #expiry: Disposable | undefined;
@@ -106,6 +109,10 @@ export class Lease implements Part, Runner, AsyncDisposable {
 
   /** Aborts with `LEASE_LOST` before anybody else can hold it, and when it is released. */
   get signal(): AbortSignal {
+    if (this.#end === undefined) {
+      this.#end = new AbortController();
+      if (this.#lostWhy !== undefined) this.#end.abort(this.#lostError());
+    }
     return this.#end.signal;
   }
 
@@ -115,7 +122,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
       kind: 'lease',
       name: this.name,
       fence: this.fence,
-      held: !this.signal.aborted && leftMs > 0,
+      held: this.#lostWhy === undefined && leftMs > 0,
       leftMs,
       renewed: this.#renewed,
       failed: this.#failed,
@@ -141,13 +148,33 @@ export class Lease implements Part, Runner, AsyncDisposable {
   guard(changes: readonly StoreChange[]): readonly StoreChange[] {
     // A process that was stopped may come here before its timers do.
     if (this.#link.clock.now() >= this.#until) this.#lose('not renewed in time');
-    this.signal.throwIfAborted();
+    if (this.#lostWhy !== undefined) throw this.#lostError();
     return fenced(this, changes);
+  }
+
+  /**
+   * Renews it now, for work that needs most of `ttlMs`; it is renewed by itself as well. Rejects
+   * with `LEASE_LOST`, or with the store's failure: then it is held for as long as before.
+   */
+  async renew(): Promise<void> {
+    const { name, fence } = this;
+    const sentAt = this.#link.clock.now();
+    this.guard([]);
+    const value = { holder: this.#id };
+    // Guarded by the fence and by nothing else: a renewal may be repeated, and may come late.
+    const renewal = { name: holderRecord(name), value, ttlMs: this.#ttlMs };
+    // One that is not answered must leave time for another.
+    using limit = deadline(this.#link.clock, this.#ttlMs / 4, this.signal);
+    const done = await this.#link.commit(fenced({ name, fence }, [renewal]), limit.signal);
+    if (done === undefined) this.#lose('taken by another');
+    if (this.#lostWhy !== undefined) throw this.#lostError();
+    this.#renewed += 1;
+    this.#hold(sentAt);
   }
 
   /** Releases it, unless it was lost: then there is nothing to release. */
   async close(): Promise<void> {
-    if (!this.signal.aborted) {
+    if (this.#lostWhy === undefined) {
       this.#lose('released');
       this.#release = release(this.#link, this);
     }
@@ -160,46 +187,42 @@ export class Lease implements Part, Runner, AsyncDisposable {
 
   /** It was confirmed by what was sent at that time, so it lives for `ttlMs` from then or later. */
   #hold(sentAt: number): void {
-    const now = this.#link.clock.now();
-    this.#until = sentAt + this.#ttlMs * (1 - margin);
+    this.#until = Math.max(this.#until, sentAt + this.#ttlMs * (1 - margin));
     this.#expiry?.[Symbol.dispose]();
-    this.#expiry = this.#link.clock.after(Math.max(0, this.#until - now), () => {
+    this.#keepIn(Math.max(0, sentAt + this.#ttlMs / 3 - this.#link.clock.now()));
+  }
+
+  #keepIn(ms: number): void {
+    this.#renewal?.[Symbol.dispose]();
+    this.#renewal = this.#link.clock.after(ms, () => void this.#keep());
+  }
+
+  /** Renews it, again and again until it is lost. */
+  async #keep(): Promise<void> {
+    const { clock } = this.#link;
+    this.#expiry?.[Symbol.dispose]();
+    this.#expiry = clock.after(Math.max(0, this.#until - clock.now()), () => {
       this.#lose('not renewed in time');
     });
-    this.#renewIn(Math.max(0, sentAt + this.#ttlMs / 3 - now));
-  }
-
-  #renewIn(ms: number): void {
-    this.#renewal = this.#link.clock.after(ms, () => void this.#renew());
-  }
-
-  async #renew(): Promise<void> {
-    const { name, fence } = this;
-    const value = { holder: this.#id };
-    // Guarded by the fence and by nothing else: a renewal may be repeated, and may come late.
-    const renewal = { name: holderRecord(name), value, ttlMs: this.#ttlMs };
-    const sentAt = this.#link.clock.now();
-    if (sentAt >= this.#until) return this.#lose('not renewed in time');
-    // One that is not answered must leave time for another.
-    using limit = deadline(this.#link.clock, this.#ttlMs / 4, this.signal);
     try {
-      const done = await this.#link.commit(fenced({ name, fence }, [renewal]), limit.signal);
-      if (this.signal.aborted) return;
-      if (done === undefined) return this.#lose('taken by another');
-      this.#renewed += 1;
-      this.#hold(sentAt);
+      await this.renew();
     } catch {
-      if (this.signal.aborted) return;
+      if (this.#lostWhy !== undefined) return;
       this.#failed += 1;
-      this.#renewIn(this.#link.jitter(this.#ttlMs / 12));
+      this.#keepIn(this.#link.jitter(this.#ttlMs / 12));
     }
   }
 
   #lose(why: string): void {
-    if (this.signal.aborted) return;
+    if (this.#lostWhy !== undefined) return;
+    this.#lostWhy = why;
     this.#expiry?.[Symbol.dispose]();
     this.#renewal?.[Symbol.dispose]();
-    this.#end.abort(new SpillwayError('LEASE_LOST', `${this.name}: ${why}`));
+    this.#end?.abort(this.#lostError());
+  }
+
+  #lostError(): SpillwayError {
+    return new SpillwayError('LEASE_LOST', `${this.name}: ${this.#lostWhy}`);
   }
 }
 

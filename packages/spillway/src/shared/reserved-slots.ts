@@ -1,10 +1,15 @@
-import { type BucketRule, type SlotRun, slotLifeMs, without } from '../outbound/slots.ts';
+import { type BucketRule, type SlotRun, slotLifeMs } from '../outbound/slots.ts';
 import type { StoreTime } from './store-time.ts';
 
 /** More than the rounding error of all that is added up here, in milliseconds. */
 const hairMs = 0.001;
 /** Extra uncertainty of the store's time when the last answer is at its oldest, in milliseconds. */
 const waitingMs = 2;
+
+/** A run of which the first slots are used up: sums of single steps would not be exact. */
+interface UsedRun extends SlotRun {
+  used: number;
+}
 
 /** Slots for tokens that will be used together, and when. */
 interface Use {
@@ -26,7 +31,7 @@ interface Use {
 export class ReservedSlots {
   readonly #rule: BucketRule;
   readonly #time: StoreTime;
-  #runs: SlotRun[] = [];
+  #runs: UsedRun[] = [];
 
   constructor(rule: BucketRule, time: StoreTime) {
     this.#rule = rule;
@@ -34,11 +39,11 @@ export class ReservedSlots {
   }
 
   get left(): number {
-    return this.#runs.reduce((sum, { n }) => sum + n, 0);
+    return this.#runs.reduce((sum, { n, used }) => sum + n - used, 0);
   }
 
   add(run: SlotRun): void {
-    this.#runs = [...this.#runs, run].sort((a, b) => a.at - b.at);
+    this.#runs = [...this.#runs, { ...run, used: 0 }].sort((a, b) => a.at - b.at);
   }
 
   clear(): void {
@@ -61,23 +66,23 @@ export class ReservedSlots {
   spend(n: number, now: number): boolean {
     const found = this.#find(n, now);
     if (found === undefined || found.use.ms > 0) return false;
-    const rest = without(this.#runs[found.index] as SlotRun, found.use.slots);
-    this.#runs.splice(found.index, 1, ...(rest.n > 0 ? [rest] : []));
+    found.run.used += found.use.slots;
+    if (found.run.used >= found.run.n) this.#runs.splice(this.#runs.indexOf(found.run), 1);
     return true;
   }
 
-  #find(n: number, now: number): { readonly index: number; readonly use: Use } | undefined {
+  #find(n: number, now: number): { readonly run: UsedRun; readonly use: Use } | undefined {
     const runs = this.#runs;
     while (runs[0] !== undefined && this.#use(runs[0], 1, now) === undefined) runs.shift();
-    for (const [index, run] of runs.entries()) {
+    for (const run of runs) {
       const use = this.#use(run, n, now);
-      if (use !== undefined) return { index, use };
+      if (use !== undefined) return { run, use };
     }
     return undefined;
   }
 
-  #use({ at, stepMs, n }: SlotRun, count: number, now: number): Use | undefined {
-    const last = at + (count - 1) * stepMs + hairMs;
+  #use({ at, stepMs, n, used }: UsedRun, count: number, now: number): Use | undefined {
+    const last = at + (used + count - 1) * stepMs + hairMs;
     const usedAt = Math.max(now, this.#time.arrival(last));
     // What lies ahead is used soon after an answer, so the time will be known as well as now.
     const isAhead = usedAt > now;
@@ -86,7 +91,7 @@ export class ReservedSlots {
     const slots = count + Math.max(0, Math.ceil(lateMs / stepMs));
     // A timer too short to move the clock would be asked for again and again.
     const ms = usedAt - now > hairMs / 2 ? usedAt - now : 0;
-    return slots <= n ? { ms, slots } : undefined;
+    return used + slots <= n ? { ms, slots } : undefined;
   }
 
   /** Time after the slot of the last in which the first is not too old. */
