@@ -1,13 +1,14 @@
 import { type Durability, SpillwayError } from 'spillway';
 import type { RedisLink } from './client.ts';
+import { readScript } from './scripts.ts';
 
 const versionMin = [6, 2];
 
 /**
- * Refuses a server that is too old, a replica, or one that may throw away our records; gives the
- * loss that a commit survives without replicas.
+ * Refuses a server that is too old, full, a replica, or one that may throw away our records; gives
+ * the loss that a commit survives without replicas.
  */
-export async function examine(link: RedisLink): Promise<Durability> {
+export async function examine(link: RedisLink, stateKey: string): Promise<Durability> {
   const sections = ['server', 'replication', 'memory', 'persistence'];
   const info = (await Promise.all(sections.map((name) => link.send(['INFO', name])))).join('');
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
@@ -25,6 +26,8 @@ export async function examine(link: RedisLink): Promise<Durability> {
   if (policy.startsWith('allkeys-')) {
     refuse(`maxmemory-policy ${policy} may remove records; set it to noeviction`);
   }
+  // A write: a full server and a user without rights are found out now.
+  await link.send(['EVAL', readScript.lua, '1', stateKey, '', '', 'touch']);
   if (field('aof_enabled') === '0') return 'none';
   // Managed servers forbid CONFIG.
   const setting = await link.send(['CONFIG', 'GET', 'appendfsync']).catch(() => '');

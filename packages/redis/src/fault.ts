@@ -18,6 +18,16 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   WRONGPASS: 'DATABASE_UNUSABLE',
 };
 
+/** The things to do about an error that does not go away by itself, by its first word. */
+const remedies: Readonly<Record<string, string>> = {
+  MISCONF: 'the server cannot write to its disk: see its log',
+  NOAUTH: 'give a password in the address',
+  NOPERM: 'let the user run scripts, INFO, PUBLISH and SUBSCRIBE on the keys of the store',
+  OOM: 'raise maxmemory of the server',
+  READONLY: 'give the address of the master',
+  WRONGPASS: 'check the user and the password of the address',
+};
+
 /** Names of node-redis errors for commands that were never sent. */
 const unsent = new Set(['ClientOfflineError', 'ClientClosedError']);
 
@@ -30,7 +40,9 @@ export function redisError(error: unknown, { doubt }: { readonly doubt: boolean 
   const word = /^(?:ERR )?([A-Z]+)\b/.exec(error.message)?.[1] ?? '';
   const code = codes[word];
   if (code !== undefined) {
-    return new SpillwayError(code, `redis: ${error.message}`, { cause: error });
+    const remedy = remedies[word];
+    const message = `redis: ${error.message}${remedy === undefined ? '' : `; ${remedy}`}`;
+    return new SpillwayError(code, message, { cause: error });
   }
   if (/^(ERR|WRONGTYPE|NOSCRIPT|CROSSSLOT|UNKNOWN)\b/.test(error.message)) return error;
   const lost = new SpillwayError('DATABASE_LOST', `redis: ${error.message || error.name}`, {
@@ -38,4 +50,13 @@ export function redisError(error: unknown, { doubt }: { readonly doubt: boolean 
   });
   const wasSent = !unsent.has(error.constructor.name) && !/writeable/.test(error.message);
   return doubt && wasSent ? inDoubt(lost) : lost;
+}
+
+/** The failure of opening a store, with what to do. */
+export function openingError(error: unknown): unknown {
+  const known = redisError(error, { doubt: false });
+  const isAway = known instanceof SpillwayError && /^(DATABASE_LOST|DEADLINE)$/.test(known.code);
+  if (!isAway) return known;
+  const message = `${known.message}; check that the server runs, and the address`;
+  return new SpillwayError(known, message, { cause: error });
 }

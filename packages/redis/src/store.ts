@@ -45,7 +45,7 @@ import { openLink, type RedisClient, type RedisLink } from './client.ts';
 import { CommitGroups, type PendingCommit } from './commit-groups.ts';
 import { decisionScripts } from './decisions.ts';
 import { examine } from './examine.ts';
-import { redisError } from './fault.ts';
+import { openingError, redisError } from './fault.ts';
 import { commitScript, listScript, readScript, type Script } from './scripts.ts';
 import { Watcher } from './watcher.ts';
 
@@ -136,22 +136,18 @@ export class RedisStore implements Store, Part {
     const { url, client, name, deadlineMs, clock } = settings;
     check((url === undefined) !== (client === undefined), 'url', 'given, or else client', url);
     check(!/[{}]/.test(name), 'name', 'without { and }', name);
-    const connecting = openLink({
-      url,
-      client,
-      key: `${tagOf(name)}.state`,
-      connectMs: deadlineMs,
-    });
+    const key = `${tagOf(name)}.state`;
+    const connecting = openLink({ url, client, key, connectMs: deadlineMs });
     using limit = deadline(clock, deadlineMs);
     let link: RedisLink | undefined;
     try {
       link = await untilAborted(connecting, limit.signal);
-      const durability = await untilAborted(examine(link), limit.signal);
+      const durability = await untilAborted(examine(link, key), limit.signal);
       return new RedisStore(link, durability, settings);
     } catch (error) {
       if (link !== undefined) link.close();
       else connecting.then((late) => late.close()).catch(() => {});
-      throw redisError(error, { doubt: false });
+      throw openingError(error);
     }
   }
 

@@ -17,24 +17,40 @@ const pass = (name: string) => async (ms: number, server: RedisServer) => {
   await server.ask('HSET', key, 'now', String(now + ms));
 };
 
-describe('RedisStore, as every store', requires('redis-server'), () => {
+for (const policy of ['always', 'everysec']) {
+  describe(`RedisStore, as every store, ${policy}`, requires('redis-server'), () => {
+    const resources = new AsyncDisposableStack();
+    let server: RedisServer;
+
+    before(async () => {
+      server = resources.use(await RedisServer.start({ settings: [`appendfsync ${policy}`] }));
+    });
+
+    after(() => resources.disposeAsync());
+
+    for (const [at, { name, run }] of storeCases.entries()) {
+      it(name, async () => {
+        await run({
+          open: () => RedisStore.open({ url: server.url, name: `case${at}` }),
+          pass: (ms) => pass(`case${at}`)(ms, server),
+        });
+      });
+    }
+  });
+}
+
+describe('RedisStore with the client of ioredis, as every store', requires('redis-server'), () => {
   const resources = new AsyncDisposableStack();
   let server: RedisServer;
 
   before(async () => {
-    server = resources.use(await RedisServer.start({ settings: ['appendfsync always'] }));
+    server = resources.use(await RedisServer.start());
   });
 
   after(() => resources.disposeAsync());
 
   for (const [at, { name, run }] of storeCases.entries()) {
     it(name, async () => {
-      await run({
-        open: () => RedisStore.open({ url: server.url, name: `case${at}` }),
-        pass: (ms) => pass(`case${at}`)(ms, server),
-      });
-    });
-    it(`${name}, with the client of ioredis`, async () => {
       await using stack = new AsyncDisposableStack();
       const open = async () => {
         const client = new Redis(server.url, {
@@ -51,26 +67,26 @@ describe('RedisStore, as every store', requires('redis-server'), () => {
   }
 });
 
-describe('real processes on one Redis', requires('redis-server'), () => {
-  for (const policy of ['always', 'everysec']) {
-    for (const { name, check } of processCases) {
-      it(`${name}, with appendfsync ${policy}`, async () => {
-        const settings = [`appendfsync ${policy}`];
-        await using server = await RedisServer.start({ settings });
-        const program = join(import.meta.dirname, 'fixtures', 'redis-player.ts');
-        await check({ program, args: [server.url] });
-      });
-    }
+/** Plays the roles of the process cases, on one server or on all of a cluster. */
+const program = join(import.meta.dirname, 'fixtures', 'redis-player.ts');
+
+// With `everysec` they are played on the cluster below: each takes seconds.
+describe('real processes on one Redis, always', requires('redis-server'), () => {
+  for (const { name, check } of processCases) {
+    it(name, async () => {
+      await using server = await RedisServer.start({ settings: ['appendfsync always'] });
+      await check({ program, args: [server.url] });
+    });
   }
 });
 
-describe('RedisStore on a cluster', requires('redis-server'), () => {
+describe('RedisStore on a cluster, everysec', requires('redis-server'), () => {
   const resources = new AsyncDisposableStack();
   let servers: readonly RedisServer[] = [];
   let client: RedisClient;
 
   before(async () => {
-    const settings = ['cluster-enabled yes', 'cluster-node-timeout 30000'];
+    const settings = ['cluster-enabled yes', 'cluster-node-timeout 30000', 'appendfsync everysec'];
     servers = await Promise.all([1, 2, 3].map(() => RedisServer.start({ settings })));
     for (const server of servers) resources.use(server);
     const addresses = servers.map(({ port }) => `127.0.0.1:${port}`);
@@ -97,6 +113,12 @@ describe('RedisStore on a cluster', requires('redis-server'), () => {
         await send('HSET', state, 'now', String(now + ms));
       };
       await run({ open: () => RedisStore.open({ client, name: store }), pass: time });
+    });
+  }
+
+  for (const { name, check } of processCases) {
+    it(`${name}, on real processes`, async () => {
+      await check({ program, args: servers.map(({ url }) => url) });
     });
   }
 });

@@ -34,6 +34,10 @@ export interface PostgresStats {
 const int8 = 20;
 /** The longest timeout that Postgres takes, in milliseconds. */
 const timeoutMsMax = 2 ** 31 - 1;
+/** The time in which a server has to let a store in, in milliseconds. */
+const openMsMax = 4_000;
+/** The oldest server with all that the store needs, as it tells its version: 12. */
+const versionMin = 120_000;
 /** The time between two attempts to reach a server that was lost, in milliseconds. */
 const probeMs = 1_000;
 
@@ -178,16 +182,16 @@ export class PostgresEngine implements Engine<PostgresStats> {
     this.#probing ??= probe();
   }
 
-  #newClient(url = this.#url): pg.Client {
-    const client = new pg.Client({ ...this.#config, connectionString: url });
+  #newClient(url = this.#url, config: pg.ClientConfig = {}): pg.Client {
+    const client = new pg.Client({ ...this.#config, ...config, connectionString: url });
     // Without a listener one that breaks would end the process.
     client.on('error', () => {});
     return client;
   }
 
   /** Opens a connection apart from the pool; `end` ends it. */
-  async connect(url?: string): Promise<pg.Client> {
-    const client = this.#newClient(url);
+  async connect(url?: string, config?: pg.ClientConfig): Promise<pg.Client> {
+    const client = this.#newClient(url, config);
     client.once('end', () => this.#clients.delete(client));
     try {
       await client.connect();
@@ -195,6 +199,22 @@ export class PostgresEngine implements Engine<PostgresStats> {
       return client;
     } catch (error) {
       throw databaseError(error, { lost: true, doubt: false });
+    }
+  }
+
+  /** Refuses a server that cannot be reached soon, or is too old. */
+  async examine(): Promise<void> {
+    const ms = Math.min(Math.ceil(this.deadlineMs), openMsMax);
+    const config = { connectionTimeoutMillis: ms, query_timeout: ms };
+    const client = await this.connect(undefined, config);
+    try {
+      const { rows } = await client.query("select current_setting('server_version_num') as number");
+      const version = Number(rows[0]?.number);
+      if (version >= versionMin) return;
+      const message = `postgres: version ${version} is too old: ${versionMin} or newer is needed`;
+      throw new SpillwayError('DATABASE_UNUSABLE', message);
+    } finally {
+      await this.end(client);
     }
   }
 

@@ -21,6 +21,28 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   XX002: 'DATABASE_CORRUPT',
 };
 
+/** Faults that somebody has to mend before a store can be opened, by SQLSTATE: what to do. */
+const remedies: Readonly<Record<string, string>> = {
+  '25006': 'this server only reads: give the address of the primary',
+  '28000': 'check the user of the address, and whom the server lets in',
+  '28P01': 'check the user and the password of the address',
+  '3D000': 'create the database, or mend its name in the address',
+  '42501': 'let the user create tables and functions',
+};
+
+/** The failure of opening a store, with what to do. */
+export function openingError(error: unknown): unknown {
+  const state = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
+  const remedy = remedies[state];
+  if (error instanceof Error && remedy !== undefined) {
+    const message = `postgres: ${error.message}; ${remedy}`;
+    return new SpillwayError('DATABASE_UNUSABLE', message, { cause: error });
+  }
+  if (!(error instanceof SpillwayError && error.code === 'DATABASE_LOST')) return error;
+  const message = `${error.message}; check that the server runs, and the address`;
+  return new SpillwayError('DATABASE_LOST', message, { cause: error });
+}
+
 /**
  * The world's failures as our errors; anything else, such as wrong SQL, as it came. `lost` tells
  * that the connection is gone, `doubt` that it carried something that may have been committed.

@@ -44,6 +44,7 @@ import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
 import { applySql, decisionMigration, decisionNames } from './decision-schema.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
+import { openingError } from './fault.ts';
 import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
@@ -108,7 +109,10 @@ export class PostgresStore implements Store, Part {
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
-  /** Opens a store with connections of its own, and makes the tables if they are not there. */
+  /**
+   * Opens a store with connections of its own, and makes the tables if they are not there. A server
+   * that cannot be reached is told of within 5 s.
+   */
   static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
     const { signal, ...settled } = settle('PostgresStore', options, {
       url: word,
@@ -122,11 +126,12 @@ export class PostgresStore implements Store, Part {
     const { PostgresEngine } = await import('./engine.ts');
     const engine = new PostgresEngine(settled);
     try {
+      await untilAborted(engine.examine(), signal);
       return await PostgresStore.on(engine, { signal, ownsEngine: true });
     } catch (error) {
       using limit = deadline(engine.clock, 10_000);
       await engine.close(limit.signal);
-      throw error;
+      throw openingError(error);
     }
   }
 
