@@ -132,6 +132,7 @@ export type {
   StoreCallOptions,
   StoreChange,
   StoreCommit,
+  StoreCommitOptions,
   StoreDecision,
   StoredRecord,
   StoreListOptions,

@@ -52,6 +52,29 @@ describe('the Store on Postgres', () => {
     }
   });
 
+  it('waits for the disk unless all commits of a call may be undone by a crash', async () => {
+    const url = await server.createDatabase('relaxed');
+    await using other = await PostgresStore.open({ url, connectionsMax: 1 });
+    await server.ask(
+      `create table told (name text, setting text);
+      create function tell() returns trigger language plpgsql as $$ begin
+        insert into told values (new.name, current_setting('synchronous_commit'));
+        return null;
+      end $$;
+      create constraint trigger tell after insert on spillway_store
+        deferrable initially deferred for each row execute function tell()`,
+      url,
+    );
+    const commit = (name: string, durability?: 'none') =>
+      other.commit([{ name, value: 1 }], { durability });
+    // The first of a moment is a call of its own, and those that come meanwhile share the next.
+    await Promise.all([commit('a', 'none'), commit('b', 'none'), commit('c', 'none')]);
+    await Promise.all([commit('d'), commit('e', 'none'), commit('f')]);
+    const rows = await server.ask('select * from told order by name', url);
+    const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
+    assert.deepEqual(settings, { a: 'off', b: 'off', c: 'off', d: 'on', e: 'on', f: 'on' });
+  });
+
   it('listens at an address of its own if there is one', async () => {
     await using proxy = await PostgresProxy.start(server.url);
     const { url } = server;

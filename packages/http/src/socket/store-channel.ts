@@ -212,7 +212,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
         const messages = own.map(({ item }) => item.bytes);
         return appending(topic, messages, heads.get(topic) as Head);
       });
-      const done = await store.commit(changes, { signal });
+      const done = await store.commit(changes, { signal, durability: 'none' });
       if (done !== undefined) {
         const { version } = done;
         const next = ([topic, { length }]: [string, readonly unknown[]]) =>

@@ -67,10 +67,20 @@ export interface StoreApplied {
   readonly answer: Json;
 }
 
-/** Options of {@link Store.read} and {@link Store.commit}. */
+/** Options of every call of a {@link Store}. */
 export interface StoreCallOptions {
   /** Ends the waiting; a commit that was under way may be done all the same. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Options of {@link Store.commit}. */
+export interface StoreCommitOptions extends StoreCallOptions {
+  /**
+   * `'none'` if a crash of the server may undo the commit, for news that is soon old. A store may
+   * acknowledge it sooner, and give its version again after the crash.
+   * @default the durability of the store
+   */
+  readonly durability?: 'none' | undefined;
 }
 
 /** Options of {@link Store.list}. */
@@ -100,7 +110,7 @@ export interface Store extends AsyncDisposable {
   /** Makes all of 1 to 10,000 changes or none; undefined if a version was another one. */
   commit(
     changes: readonly StoreChange[],
-    options?: StoreCallOptions,
+    options?: StoreCommitOptions,
   ): Promise<StoreCommit | undefined>;
   /**
    * Makes a decision inside the store: one trip, and no conflict with other processes. Undefined at

@@ -143,3 +143,7 @@ export const listSql: string =
 
 export const commitSql: string =
   'select now, version, wall from spillway_store_commit($1, $2, $3, $4, $5, $6, $7, $8)';
+
+/** The same, not waiting for the disk: a crash may undo it. */
+export const relaxedCommitSql: string =
+  `${commitSql}, (select set_config('synchronous_commit', 'off', true)) as relaxed`;

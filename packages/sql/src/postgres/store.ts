@@ -13,6 +13,7 @@ import {
   type StoreCallOptions,
   type StoreChange,
   type StoreCommit,
+  type StoreCommitOptions,
   type StoreDecision,
   type StoredRecord,
   type StoreListOptions,
@@ -45,7 +46,7 @@ import { migrate } from '../migrate.ts';
 import { applySql, decisionMigration, decisionNames } from './decision-schema.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
 import { openingError } from './fault.ts';
-import { commitSql, listSql, readSql, storeMigrations } from './store-schema.ts';
+import { commitSql, listSql, readSql, relaxedCommitSql, storeMigrations } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
 interface Row {
@@ -61,6 +62,8 @@ interface Row {
 interface Pending {
   readonly changes: readonly StoreChange[];
   readonly values: readonly (string | null)[];
+  /** True if the server need not wait for its disk. */
+  readonly isRelaxed: boolean;
 }
 
 /** A decision that waits, with its argument as JSON. */
@@ -173,11 +176,12 @@ export class PostgresStore implements Store, Part {
 
   async commit(
     changes: readonly StoreChange[],
-    { signal }: StoreCallOptions = {},
+    { signal, durability }: StoreCommitOptions = {},
   ): Promise<StoreCommit | undefined> {
     signal?.throwIfAborted();
     checkStoreChanges(changes);
-    const add = () => this.#commits.add({ changes, values: textsOf(changes) }, { signal });
+    const pending = { changes, values: textsOf(changes), isRelaxed: durability === 'none' };
+    const add = () => this.#commits.add(pending, { signal });
     return await tracedCommit('postgresql', changes.length, add);
   }
 
@@ -236,7 +240,8 @@ export class PostgresStore implements Store, Part {
       const commits = entries.map(({ item }) => item);
       const { now: seen = null, wall: seenWall = null } = this.#seen;
       const values = [...columnsOf(commits), seen, seenWall];
-      const { rows } = await session.query(commitSql, values, { commits: true });
+      const sql = commits.every(({ isRelaxed }) => isRelaxed) ? relaxedCommitSql : commitSql;
+      const { rows } = await session.query(sql, values, { commits: true });
       for (const [at, { now, wall, version }] of rows.entries()) {
         this.#seen.note(now, wall);
         entries[at]?.grant(version === null ? undefined : { now, version });
@@ -275,7 +280,7 @@ export async function commitInPostgres(
   run: RunIn,
   changes: readonly StoreChange[],
 ): Promise<boolean> {
-  const columns = columnsOf([{ changes, values: textsOf(changes) }]);
+  const columns = columnsOf([{ changes, values: textsOf(changes), isRelaxed: false }]);
   const { rows } = await run(commitSql, [...columns, null, null]);
   return rows[0]?.version !== null;
 }
