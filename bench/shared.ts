@@ -53,11 +53,13 @@ const delays = (msMax: number) =>
     { name: 'p99', unit: 'ms', better: 'less', targets: [] },
   ] as const;
 
+const on4 = '64 callers on 4 machines';
+
 /** A limit of so many takes a second on Redis. */
-const limit = (perSecond: number, figures: Trial['figures'], settings?: string): Trial => ({
-  name: `${perSecond.toLocaleString('en')} per s on Redis${settings ? `, ${settings}` : ''}, 64 callers on 4 machines`,
+const limit = (perSecond: number, figures: Trial['figures'], ...settings: string[]): Trial => ({
+  name: [`${perSecond.toLocaleString('en')} per s on Redis`, ...settings, on4].join(', '),
   engine: 'redis',
-  settings: settings === undefined ? [] : [settings],
+  settings,
   part: 'rate',
   rounds: 3,
   figures,
@@ -111,7 +113,7 @@ const trials: readonly Trial[] = [
   ...waking('redis', 'Redis'),
   ...waking('postgres', 'Postgres'),
   {
-    name: '1,000 per s on Postgres, 64 callers on 4 machines',
+    name: `1,000 per s on Postgres, ${on4}`,
     engine: 'postgres',
     part: 'rate',
     rounds: 3,
@@ -159,7 +161,8 @@ export const shared: Bench = {
 function contestant(library: Library): Contestant {
   return async (name, quick) => {
     const trial = trials.find((each) => each.name === name);
-    const parts = trial && library[trial.engine];
+    if (trial === undefined) return {};
+    const parts = library[trial.engine];
     if (parts?.[trial.part] === undefined) return {};
     await using stack = new AsyncDisposableStack();
     const place = await open(trial, stack);
