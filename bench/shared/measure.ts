@@ -36,7 +36,7 @@ export interface Opening extends Place {
 }
 
 export interface ServerPlace extends Place {
-  /** What the server has done so far. */
+  /** CPU that the server has used and scripts that it has run. */
   work(): Promise<{ readonly cpuMs: number; readonly scripts: number }>;
 }
 

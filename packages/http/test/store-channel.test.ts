@@ -192,7 +192,7 @@ describe('StoreChannel', () => {
   });
 
   for (const later of [0, 1, 3]) {
-    it(`says so when a failover lost messages, and ${later} more than those came since`, async () => {
+    it(`says so when a failover lost messages, and ${later} more came since`, async () => {
       const clock = new VirtualClock();
       const store = new MemoryStore({ clock });
       const ear = new Ear();

@@ -1,4 +1,5 @@
 import { SpillwayError, type StoreChange, type StoreCommit } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 
 /** A commit that is not answered, with its values as JSON; an empty one removes the record. */
 export interface PendingCommit extends PromiseWithResolvers<StoreCommit | undefined> {
@@ -47,17 +48,18 @@ export class CommitGroups {
 
   /** Resolves when all that was added before is answered. */
   async idle(): Promise<void> {
-    // What came in this turn of the promise queue is sent in it, or in the loop's next turn.
-    await undefined;
-    await new Promise(setImmediate);
-    await Promise.all(this.#running);
+    while (this.waiting > 0) {
+      await Promise.all(this.#running);
+      // What came in this turn of the promise queue is sent in it, or in the loop's next turn.
+      await new Promise<void>(nextTurn);
+    }
   }
 
   readonly #flush = (): void => {
     const { length } = this.#gathered;
     const isHalved = this.#running.size === 0 && length >= halvedMin;
     const gathered = this.#gathered.splice(0, isHalved ? length / 2 : length);
-    if (isHalved) setImmediate(this.#flush);
+    if (isHalved) nextTurn(this.#flush);
     let group: PendingCommit[] = [];
     let count = 0;
     for (const pending of gathered) {

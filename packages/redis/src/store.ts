@@ -96,7 +96,7 @@ export class RedisStore implements Store, Part {
   readonly #seen = new SeenTime();
   /** Calls that were sent and are not answered, given up or not. */
   #inFlight = 0;
-  /** Those of them that are not given up, the oldest first. */
+  /** Calls that are not given up, the oldest first. */
   readonly #awaited = new Set<AwaitedCall>();
   readonly #deadlines: Deadlines;
   readonly #queueMax: number;

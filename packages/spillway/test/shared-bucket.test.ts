@@ -109,7 +109,7 @@ describe('SharedBucket', () => {
     });
   }
 
-  it('gives out each of a million a second at its time, though steps are hardly exact', async () => {
+  it('gives out each of a million a second at its time', async () => {
     // Store time is milliseconds since 1970, where a microsecond is four steps of a number.
     const clock = new VirtualClock();
     const origin = 1_795_000_000_000;

@@ -145,5 +145,5 @@ export const commitSql: string =
   'select now, version, wall from spillway_store_commit($1, $2, $3, $4, $5, $6, $7, $8)';
 
 /** The same, not waiting for the disk: a crash may undo it. */
-export const relaxedCommitSql: string =
-  `${commitSql}, (select set_config('synchronous_commit', 'off', true)) as relaxed`;
+const relaxed = "(select set_config('synchronous_commit', 'off', true)) as relaxed";
+export const relaxedCommitSql: string = `${commitSql}, ${relaxed}`;
