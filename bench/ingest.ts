@@ -145,7 +145,7 @@ async function pacedBy(
   await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-bench-'));
   const place = { url: exchange.url, ratePerSecond, folder: folder.path };
   await using _harvesting = await pipeline.begin(place);
-  const share = await exchange.shareOf(ratePerSecond, warmUpMs[size], windowMs[size]);
+  const share = await exchange.shareOf(warmUpMs[size], windowMs[size]);
   return { 'share of the permitted rate': share.percent, 'answered 429': share.refused };
 }
 

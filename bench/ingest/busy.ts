@@ -1,18 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempDisposable } from 'node:fs/promises';
-import { availableParallelism, getPriority, setPriority, tmpdir } from 'node:os';
+import { availableParallelism, setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { postgresUrl } from 'spillway-fixtures/postgres';
 import { atLeast, atMost, type Run } from '../contest.ts';
 import type { Pipeline } from '../ingest.ts';
-import { Simulation } from './simulation.ts';
+import { endWithParent, Simulation } from './simulation.ts';
 
 const ratePerSecond = 50;
-/**
- * Everything but the exchange, which has the priority of this process: a plain user can give up
- * priority, and not take it.
- */
-const lowPriority = Math.min(19, getPriority() + 5);
 const cases: Readonly<Record<string, { readonly processes: number; readonly isSqlite: boolean }>> =
   {
     'all cores busy, 1 process on SQLite': { processes: 1, isSqlite: true },
@@ -49,10 +44,11 @@ export async function keepsItsRate(
   const exchange = stack.use(await Simulation.of(ids, ...words, '--trades', '100000000'));
   const { path: folder } = stack.use(await mkdtempDisposable(join(tmpdir(), 'ingest-bench-')));
   const store = isSqlite ? `sqlite:${join(folder, 'ingest.db')}` : await postgresUrl(stack);
-  for (let at = 0; at < availableParallelism(); at += 1) stack.use(burner());
-  const place = { url: exchange.url, ratePerSecond, folder, store, priority: lowPriority };
+  const priority = exchange.clientPriority;
+  for (let at = 0; at < availableParallelism(); at += 1) stack.use(burner(priority));
+  const place = { url: exchange.url, ratePerSecond, folder, store, priority };
   for (const product of ids) stack.use(await pipeline.begin({ ...place, product }));
-  const share = await exchange.shareOf(ratePerSecond, 15_000, quick ? 10_000 : 60_000);
+  const share = await exchange.shareOf(15_000, quick ? 10_000 : 60_000);
   return {
     'share of the rate': share.percent,
     'answered 429': share.refused,
@@ -61,9 +57,9 @@ export async function keepsItsRate(
 }
 
 /** A process that uses a core for as long as it is there. */
-function burner(): Disposable {
+function burner(priority: number): Disposable {
   const child: ChildProcess = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
-  setPriority(child.pid as number, lowPriority);
-  process.once('exit', () => child.kill('SIGKILL'));
+  setPriority(child.pid as number, priority);
+  endWithParent(child);
   return { [Symbol.dispose]: () => void child.kill('SIGKILL') };
 }

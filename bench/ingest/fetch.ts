@@ -12,7 +12,7 @@ export const withFetch: Pipeline = byHand(import.meta.filename, (url, ratePerSec
     const now = performance.now();
     slotAt = Math.max(slotAt + stepMs, now);
     if (slotAt - now >= 1) await setTimeout(slotAt - now, undefined, { signal });
-    const path = `${url}/products/BENCH-USD/trades?limit=${pageSize}&after=${after}`;
+    const path = `${url}/products/BTC-USD/trades?limit=${pageSize}&after=${after}`;
     try {
       const answer = await fetch(path, { signal });
       if (!answer.ok) throw new Error(String(answer.status));

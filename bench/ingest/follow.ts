@@ -7,11 +7,11 @@ import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
 import { atMost, type Run } from '../contest.ts';
 import { ours } from './ours.ts';
-import { program, Simulation } from './simulation.ts';
+import { endWithParent, program, Simulation } from './simulation.ts';
 
 const tradesInDay = 3_000_000;
 const growthPerSecond = 100;
-const product = 'BENCH-USD';
+const product = 'BTC-USD';
 /** Clock ticks of the kernel in a second. */
 const ticksPerSecond = 100;
 
@@ -40,7 +40,7 @@ export async function followCosts(quick: boolean): Promise<Record<string, number
   const where = ['--data', folder.path, '--exchange', 'simulated', '--base-url', exchange.url];
   const words = [program, 'follow', product, '--port', '0', ...where];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });
-  process.once('exit', () => child.kill('SIGKILL'));
+  endWithParent(child);
   await once(createInterface(child.stdout), 'line');
   const pid = child.pid as number;
   try {

@@ -2,14 +2,14 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setPriority } from 'node:os';
 import type { Harvesting, Pipeline } from '../ingest.ts';
-import { program } from './simulation.ts';
+import { endWithParent, program } from './simulation.ts';
 
 /** `ingest run`, as it is installed and with nothing tuned. */
 export const ours: Pipeline = {
   // A command: there is nothing to keep in order but the line that runs it.
   codeLines: 1,
   async begin({ url, ratePerSecond, folder, store, leaseSeconds, ...others }) {
-    const { product = 'BENCH-USD', priority = 0 } = others;
+    const { product = 'BTC-USD', priority = 0 } = others;
     const place = ['--data', folder, '--exchange', 'simulated', '--base-url', url];
     const shared = store === undefined ? [] : ['--store', store];
     const lease = leaseSeconds === undefined ? [] : ['--lease-seconds', String(leaseSeconds)];
@@ -17,7 +17,7 @@ export const ours: Pipeline = {
     const words = [program, 'run', product, ...place, ...shared, ...lease, ...rate];
     const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'ignore'] });
     setPriority(child.pid as number, priority);
-    process.once('exit', () => child.kill('SIGKILL'));
+    endWithParent(child);
     let text = '';
     child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
       text += chunk;

@@ -15,7 +15,7 @@ export async function rightRows(folder: string, url: string, count: number): Pro
   instance.closeSync();
   let right = 0;
   for (let after = count + 1; after > 1; after -= 1_000) {
-    const answer = await askAgain(`${url}/products/BENCH-USD/trades?limit=1000&after=${after}`);
+    const answer = await askAgain(`${url}/products/BTC-USD/trades?limit=1000&after=${after}`);
     for (const { trade_id, price, size } of answer) {
       const [cost, quantity, times] = rows.get(trade_id) ?? [];
       if (cost === Number(price) && quantity === Number(size) && times === 1) right += 1;

@@ -2,8 +2,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { promisify } from 'node:util';
-import { constants, gzip } from 'node:zlib';
 import { type Clock, type Random, seededRandom, systemClock } from 'spillway';
 import { check, checkInteger, checkNumber } from 'spillway/internal';
 import {
@@ -43,25 +41,8 @@ export interface ExchangeLatency {
 
 const kinds: readonly Trouble[] = ['error', 'hang', 'reset', 'truncated', 'garbled'];
 
-/** The trouble with its rules kept. */
-export function checkedTrouble(trouble: ExchangeTrouble): ExchangeTrouble {
-  const shares = kinds.map((kind) => trouble[kind] ?? 0);
-  for (const [at, share] of shares.entries()) checkNumber(kinds[at] as string, share, 0, 1);
-  const sum = shares.reduce((total, share) => total + share, 0);
-  check(sum <= 1, 'trouble', 'shares of 1 in all', sum);
-  if (trouble.burst !== undefined) {
-    checkInteger('burst.every', trouble.burst.every, 1);
-    checkInteger('burst.length', trouble.burst.length, 0, trouble.burst.every);
-  }
-  return trouble;
-}
-
 /** Fault of the request of that number. */
-export function troubleOf(
-  trouble: ExchangeTrouble,
-  request: number,
-  random: Random,
-): Trouble | undefined {
+function troubleOf(trouble: ExchangeTrouble, request: number, random: Random): Trouble | undefined {
   const { every, length } = trouble.burst ?? { every: 1, length: 0 };
   if (request % every < length) return 'error';
   let left = random();
@@ -85,28 +66,15 @@ export interface ExchangeRate {
   readonly burst: number;
 }
 
-/** One request too many. */
-export interface Overrun {
-  /** Milliseconds since the exchange was opened. */
-  readonly atMs: number;
-  /** Requests in the second before, itself counted. */
-  readonly inSecond: number;
-}
-
-const overrunsMax = 100;
-
 /** A token bucket that is full at first, and counts of the requests that came. */
 class RateMeter {
   readonly #rate: ExchangeRate | undefined;
   #tokens: number;
   #filledAt = 0;
-  /** Times of the requests of the last second, oldest first. */
-  readonly #arrivals: number[] = [];
   requests = 0;
   refused = 0;
-  mostInSecond = 0;
-  /** The first 100. */
-  readonly overruns: Overrun[] = [];
+  /** Requests that it would have let through so far. */
+  permitted = 0;
 
   constructor(rate: ExchangeRate | undefined) {
     if (rate !== undefined) {
@@ -118,12 +86,15 @@ class RateMeter {
     this.#tokens = rate?.burst ?? Infinity;
   }
 
+  /** Counts tokens of `ms` in which the exchange did nothing: more than a burst are lost. */
+  permit(ms: number): void {
+    const { ratePerSecond, burst } = this.#rate ?? { ratePerSecond: 0, burst: 0 };
+    this.permitted += Math.min(burst, (ms / 1000) * ratePerSecond);
+  }
+
   /** Counts a request; gives the milliseconds until it would be let through, 0 if it is. */
   arrive(now: number): number {
-    while ((this.#arrivals[0] ?? Infinity) <= now - 1000) this.#arrivals.shift();
-    this.#arrivals.push(now);
     this.requests += 1;
-    this.mostInSecond = Math.max(this.mostInSecond, this.#arrivals.length);
     if (this.#rate === undefined) return 0;
     const { ratePerSecond, burst } = this.#rate;
     const filled = ((now - this.#filledAt) / 1000) * ratePerSecond;
@@ -134,8 +105,6 @@ class RateMeter {
       return 0;
     }
     this.refused += 1;
-    const overrun = { atMs: now, inSecond: this.#arrivals.length };
-    if (this.overruns.length < overrunsMax) this.overruns.push(overrun);
     return ((1 - this.#tokens) / ratePerSecond) * 1000;
   }
 }
@@ -150,8 +119,6 @@ export interface ExchangeOptions {
   readonly latency?: ExchangeLatency | undefined;
   /** Faults. @default none */
   readonly trouble?: ExchangeTrouble | undefined;
-  /** Packs answers for those who accept gzip. @default false */
-  readonly compresses?: boolean | undefined;
   /** Address at which it listens. @default '127.0.0.1' */
   readonly host?: string | undefined;
   /** The port; 0 for any that is free. @default 0 */
@@ -164,17 +131,14 @@ export interface ExchangeStats {
   readonly requests: number;
   /** Answered 429: each a moment at which the limit was exceeded. */
   readonly refused: number;
-  /** The first 100 of these moments. */
-  readonly overruns: readonly Overrun[];
-  /** The most requests that came within any second. */
-  readonly mostInSecond: number;
   /** Count of each kind of fault. */
   readonly troubles: Readonly<Record<Trouble, number>>;
   /** Requests that wait for their answer, those that hang included. */
   readonly open: number;
 }
 
-const pack = promisify(gzip);
+/** From one look at its own lateness to the next, in milliseconds. */
+const watchMs = 10;
 const errorStatuses = [500, 502, 503, 504];
 const html = Buffer.from('<html><head><title>Just a moment...</title></head></html>');
 
@@ -206,7 +170,9 @@ export class Exchange implements AsyncDisposable {
   /** Trades by which the REST API is behind the feeds; may be changed at any time. */
   behind = 0;
   readonly feeds: SimulatedFeeds;
-  #delay: ReturnType<typeof monitorEventLoopDelay> | undefined;
+  readonly #delay = monitorEventLoopDelay({ resolution: watchMs });
+  #watch: Disposable | undefined;
+  #watchedAt = 0;
   #open = 0;
 
   constructor(options: ExchangeOptions) {
@@ -224,7 +190,7 @@ export class Exchange implements AsyncDisposable {
     this.#startedAt = clock.now();
     this.#meter = new RateMeter(options.rate);
     this.#market = { products, endOf: (product) => product.endAt(this.#ms()) };
-    this.trouble = checkedTrouble(trouble);
+    this.trouble = trouble;
     this.#server = createServer((request, response) => this.#serve(request, response));
     this.#server.keepAliveTimeout = 60_000;
     this.feeds = new SimulatedFeeds(this.#market, clock, seededRandom(seed + 1));
@@ -243,9 +209,8 @@ export class Exchange implements AsyncDisposable {
   }
 
   get stats(): ExchangeStats {
-    const { requests, refused, overruns, mostInSecond } = this.#meter;
-    const troubles = { ...this.#troubles };
-    return { requests, refused, overruns, mostInSecond, troubles, open: this.#open };
+    const { requests, refused } = this.#meter;
+    return { requests, refused, troubles: { ...this.#troubles }, open: this.#open };
   }
 
   /** The trade of that id, whether it is out already or not; undefined if it never will be. */
@@ -267,6 +232,7 @@ export class Exchange implements AsyncDisposable {
 
   async close(): Promise<void> {
     if (!this.#server.listening) return;
+    this.#watch?.[Symbol.dispose]();
     this.#server.close();
     this.#server.closeAllConnections();
     this.feeds.disconnect();
@@ -281,14 +247,22 @@ export class Exchange implements AsyncDisposable {
     return this.#clock.now() - this.#startedAt;
   }
 
-  /** The 99th percentile of the event loop's delay since this was first asked for. */
-  #lateMs(): number {
-    const resolution = 10;
-    if (this.#delay === undefined) {
-      this.#delay = monitorEventLoopDelay({ resolution });
-      this.#delay.enable();
-    }
-    return Math.max(0, this.#delay.percentile(99) / 1e6 - resolution);
+  /** Counts what is permitted and how late the event loop is, from the first call on. */
+  #observe(): object {
+    this.#look();
+    const { permitted } = this.#meter;
+    const lateMs = Math.max(0, this.#delay.percentile(99) / 1e6 - watchMs);
+    this.#delay.reset();
+    return { ...this.stats, permitted, lateMs };
+  }
+
+  #look(): void {
+    const now = this.#ms();
+    if (this.#watch === undefined) this.#delay.enable();
+    else this.#meter.permit(now - this.#watchedAt);
+    this.#watchedAt = now;
+    this.#watch?.[Symbol.dispose]();
+    this.#watch = this.#clock.after(watchMs, () => this.#look());
   }
 
   #serve(message: IncomingMessage, response: ServerResponse): void {
@@ -299,7 +273,7 @@ export class Exchange implements AsyncDisposable {
     const request = { path, query, headers: message.headers };
     message.resume();
     if (path === '/simulation') {
-      send(response, json(200, { ...this.stats, lateMs: this.#lateMs() }));
+      send(response, json(200, this.#observe()));
       return;
     }
     const waitMs = this.#meter.arrive(this.#ms());
@@ -344,21 +318,10 @@ export class Exchange implements AsyncDisposable {
       response.write(half, () => response.socket?.destroy());
     } else if (trouble === 'garbled') {
       send(response, { status: 200, body: this.#random() < 0.5 ? html : half });
-    } else if (this.#options.compresses && accepts(request)) {
-      void this.#sendPacked(response, reply);
     } else {
       send(response, reply);
     }
   }
-
-  async #sendPacked(response: ServerResponse, reply: ExchangeReply): Promise<void> {
-    const body = await pack(reply.body, { level: constants.Z_BEST_SPEED });
-    send(response, { ...reply, body, headers: { ...reply.headers, 'content-encoding': 'gzip' } });
-  }
-}
-
-function accepts({ headers }: ExchangeRequest): boolean {
-  return String(headers['accept-encoding'] ?? '').includes('gzip');
 }
 
 function send(response: ServerResponse, { status, body, headers }: ExchangeReply): void {
