@@ -117,7 +117,7 @@ describe('quality', () => {
     // The first look takes a minute by this clock, the others no time.
     const times = [0, 60_000, 300_000, 1_199_999, 1_200_000, 1_200_000];
     const clock = { now: () => times.shift() ?? assert.fail(), after: systemClock.after };
-    const watch = new QualityWatch({ table, clock });
+    const watch = new QualityWatch(table, clock);
     const looks: (string | undefined)[] = [];
     for (let round = 0; round < 4; round += 1) {
       await watch.look(new AbortController().signal);
@@ -179,10 +179,12 @@ describe('quality', () => {
     const odd = { ...of('FINE'), product: '<script>alert(1)</script>' };
     const verification = await verify(table, []);
     const page = qualityPage({ ...found, products: [...found.products, odd] }, verification);
-    assert.equal((page.match(/<svg role="img" aria-labelledby="[^"]+"/g) ?? []).length, 3);
+    // The days, and of each product how much of it is there.
+    assert.equal((page.match(/role="img"\s+aria-label="[^"]+"/g) ?? []).length, 1 + 6);
+    assert.match(page, /aria-label="HOLES: 90\.08 % of its ids are there"/);
     assert.doesNotMatch(page, /<script|src=|href=|url\(/);
     assert.match(page, /&lt;script/);
-    assert.match(page, /prefers-color-scheme: dark/);
+    assert.match(page, /color-scheme: light dark/);
     assert.match(page, /5 issues/);
   });
 });

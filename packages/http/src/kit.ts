@@ -1,7 +1,7 @@
 // The parts that all pages of a service are made of: `import { framedPage } from
 // 'spillway-http/kit'`. Each is a function of plain data that gives `html`.
 
-export { kitAssets, kitUrls } from './page/kit/assets.ts';
+export { kitAssets, kitStyle, kitUrls } from './page/kit/assets.ts';
 export {
   type CellKind,
   cells,

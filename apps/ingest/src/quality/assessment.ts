@@ -50,37 +50,32 @@ function scoreOf(products: readonly ProductQuality[]): number {
 function checksOf(products: readonly ProductQuality[]): readonly QualityCheck[] {
   const trades = total(products, 'trades');
   const duplicates = total(products, 'duplicates');
-  const missing = total(products, 'missing');
   const newest = Math.min(...products.map(({ ageMinutes }) => ageMinutes));
-  const gappy = products.filter(({ gapsOverHour }) => gapsOverHour > 0).length;
-  const silent = products.filter(({ ageMinutes }) => ageMinutes > 120).length;
-  const critical = products.filter(({ health }) => health === 'critical').length;
+  const having = (is: (product: ProductQuality) => boolean) => products.filter(is).length;
   const age = products.length === 0 ? 'no trades' : `newest ${ageText(newest)} old`;
-  const none = (name: string, count: number, what: string): QualityCheck => {
-    return { name, passed: count === 0, isGate: false, found: `${count} ${what}` };
+  const repeats = `${duplicates.toLocaleString('en-US')} of ${trades.toLocaleString('en-US')}`;
+  const incomplete = total(products, 'incomplete');
+  const check = (name: string, passed: boolean, found: string, isGate = false): QualityCheck => {
+    return { name, passed, isGate, found };
   };
+  const atMost = (name: string, count: number, most: number, what: string): QualityCheck =>
+    check(name, count <= most, `${count} ${what}`);
+  const gappy = having(({ gapsOverHour }) => gapsOverHour > 0);
+  const silent = having(({ ageMinutes }) => ageMinutes > 120);
+  const critical = having(({ health }) => health === 'critical');
   return [
-    gate('every column has a value', total(products, 'incomplete') === 0, {
-      found: `${total(products, 'incomplete')} trades without`,
-    }),
-    gate('at most 5 % of trades are repeats', duplicates <= 0.05 * trades, {
-      found: `${duplicates.toLocaleString('en-US')} of ${trades.toLocaleString('en-US')}`,
-    }),
-    gate('the newest trade is under 4 hours old', newest <= 240, { found: age }),
-    {
-      name: 'the newest trade is under 1 hour old',
-      passed: newest <= 60,
-      isGate: false,
-      found: age,
-    },
-    none('no trade is there twice', duplicates, 'repeats'),
-    none('no id is missing', missing, 'ids'),
-    none('prices are above 0', total(products, 'badPrices'), 'trades'),
-    none('quantities are above 0', total(products, 'badQuantities'), 'trades'),
-    none('sides are buy and sell', total(products, 'badSides'), 'trades'),
-    atMost('at most 3 products have gaps over an hour', gappy, 3),
-    atMost('at most 5 products are silent for 2 hours', silent, 5),
-    none('no product is critical', critical, 'products'),
+    check('every column has a value', incomplete === 0, `${incomplete} trades without`, true),
+    check('at most 5 % of trades are repeats', duplicates <= 0.05 * trades, repeats, true),
+    check('the newest trade is under 4 hours old', newest <= 240, age, true),
+    check('the newest trade is under 1 hour old', newest <= 60, age),
+    atMost('no trade is there twice', duplicates, 0, 'repeats'),
+    atMost('no id is missing', total(products, 'missing'), 0, 'ids'),
+    atMost('prices are above 0', total(products, 'badPrices'), 0, 'trades'),
+    atMost('quantities are above 0', total(products, 'badQuantities'), 0, 'trades'),
+    atMost('sides are buy and sell', total(products, 'badSides'), 0, 'trades'),
+    atMost('at most 3 products have gaps over an hour', gappy, 3, 'products'),
+    atMost('at most 5 products are silent for 2 hours', silent, 5, 'products'),
+    atMost('no product is critical', critical, 0, 'products'),
   ];
 }
 
@@ -89,14 +84,6 @@ export function ageText(minutes: number): string {
   if (minutes < 120) return `${Math.round(minutes)} min`;
   if (minutes < 2880) return `${Math.round(minutes / 60)} h`;
   return `${Math.round(minutes / 1440).toLocaleString('en-US')} days`;
-}
-
-function gate(name: string, passed: boolean, { found }: { readonly found: string }): QualityCheck {
-  return { name, passed, isGate: true, found };
-}
-
-function atMost(name: string, count: number, most: number): QualityCheck {
-  return { name, passed: count <= most, isGate: false, found: `${count} products` };
 }
 
 type CountName = {
@@ -185,26 +172,23 @@ function gauge(
   return { name: `ingest_quality_${snake}`, type: 'gauge', help, samples: labelled };
 }
 
-export interface QualityWatchOptions {
-  readonly table: TradeTable;
-  /** Its `now` is UNIX time in milliseconds. */
-  readonly clock: Clock;
-  /** From one look at what is new to the next, in milliseconds, at least. @default 300,000 */
-  readonly everyMs?: number | undefined;
-}
-
+/** From one look at what is new to the next, in milliseconds, at least. */
+const everyMs = 300_000;
 /** Looks take no more than one part of so many of all time. */
 const share = 20;
 
 /** The quality of a table that changes, as it was at the last look: for operators to watch. */
 export class QualityWatch {
-  readonly #options: QualityWatchOptions;
+  readonly #table: TradeTable;
+  readonly #clock: Clock;
   readonly #known = new KnownFigures();
   #nextAt = -Infinity;
   last: Quality | undefined;
 
-  constructor(options: QualityWatchOptions) {
-    this.#options = options;
+  /** The clock's `now` is UNIX time in milliseconds. */
+  constructor(table: TradeTable, clock: Clock) {
+    this.#table = table;
+    this.#clock = clock;
   }
 
   /** The numbers of all products together; none before the first look. */
@@ -217,13 +201,12 @@ export class QualityWatch {
 
   /** Looks at what is new in the table, unless it has done so lately. */
   async look(signal: AbortSignal): Promise<void> {
-    const { table, clock, everyMs = 300_000 } = this.#options;
-    const now = clock.now();
+    const now = this.#clock.now();
     if (now < this.#nextAt) return;
     this.#nextAt = now + everyMs;
-    const found = await quality(table, now, signal, this.#known);
+    const found = await quality(this.#table, now, signal, this.#known);
     // The longer the look, the longer the time to the next.
-    this.#nextAt = now + Math.max(everyMs, share * (clock.now() - now));
+    this.#nextAt = now + Math.max(everyMs, share * (this.#clock.now() - now));
     // A table of records alone has no trades to judge.
     if (found.products.length > 0) this.last = found;
   }

@@ -35,6 +35,9 @@ export const kitUrls: {
   readonly icon: string;
 } = { style: folder + style.name, script: folder + script.name, icon: folder + icon.name };
 
+/** Text of the kit's style, for a page that is kept as a file. */
+export const kitStyle: string = style.text;
+
 const yearSeconds = 31_536_000;
 const kept = `public, max-age=${yearSeconds}, immutable`;
 
