@@ -24,9 +24,9 @@ import { SettingsError } from 'spillway-cli';
 import type { Connector, ConnectorOptions } from './connectors/connector.ts';
 import { openConnector } from './connectors/open.ts';
 import { ingestError } from './errors.ts';
-import { type Folder, isReadOnly } from './files/folder.ts';
+import { demandUsable, type Folder, isReadOnly, LocalFolder } from './files/folder.ts';
 import { Harvester, type HarvestRequest, LongPause, QuotaBucket } from './harvest/harvester.ts';
-import { ProductLedger } from './harvest/ledger.ts';
+import { type Context, ProductLedger } from './harvest/ledger.ts';
 import type { Transformer } from './harvest/transformer.ts';
 import type { Settings } from './settings.ts';
 import type { TradeTable } from './table/trade-table.ts';
@@ -52,18 +52,14 @@ export interface IngestOptions {
 }
 
 /** All that commands work with. Dispose it at the end. */
-export interface Ingest extends AsyncDisposable {
+export interface Ingest extends Context, AsyncDisposable {
   readonly settings: Settings;
   readonly connector: Connector;
-  readonly store: Store;
   /** The database of the store: without it nothing goes on. */
   readonly database: Part;
-  readonly folder: Folder;
-  readonly book: ProductLedger;
   readonly bucket: QuotaBucket;
   readonly pause: LongPause;
   readonly breaker: SharedBreaker;
-  readonly clock: Clock;
   /** Runs a request at the shared rate, behind the shared breaker. */
   readonly guard: Guard;
   harvester(request: HarvestRequest): Harvester;
@@ -89,19 +85,26 @@ const commitMsMax = 10_000;
 export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const { settings, signal, clock = wallClock, random = systemRandom } = options;
   await using stack = new AsyncDisposableStack();
-  const { store, database } = await openStore(options, stack);
-  if (options.readsOnly !== true) await refuseCopied(store, signal);
   // The rate that the guard keeps is the connector's, so that comes first.
   const guard: Guard = (request, caller) => guarded(request, caller);
   const pauseMsMax = settings.pauseSecondsMax * 1000;
   const connector = stack.use(
     await openConnector(settings, { guard, pauseMsMax, environment: options.environment }),
   );
+  await demandPlaces(options);
+  const bucketFolder = await openBucket(options, stack);
+  const { store, database } = await openStore(options, stack);
+  if (options.readsOnly !== true) await refuseCopied(store, signal);
   // By its address too, as another one has limits and troubles of its own.
   const name = `ingest/${connector.name}/${new URL(connector.baseUrl).host}`;
   const shared = { store, name, clock, random };
-  const ratePerSecond = settings.ratePerSecond ?? connector.rate.ratePerSecond;
-  const tokens = stack.use(new SharedBucket({ ...shared, ratePerSecond, queueMax: waitersMax }));
+  const { rate } = connector;
+  const ratePerSecond = settings.ratePerSecond ?? rate.ratePerSecond;
+  // A process that is late, on a busy machine, has the tokens of this time afterwards.
+  const burstMs = rate.burst && (1000 * rate.burst) / rate.ratePerSecond;
+  const burst = burstMs && Math.max(1, Math.floor((burstMs * ratePerSecond) / 1000));
+  const limits = { ratePerSecond, burst, queueMax: waitersMax };
+  const tokens = stack.use(new SharedBucket({ ...shared, ...limits }));
   const { cooldownMs } = options;
   const breaker = stack.use(new SharedBreaker({ ...shared, cooldownMs }));
   const pause = new LongPause(store, name, clock, pauseMsMax);
@@ -109,15 +112,13 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   stack.defer(() => pause.settled());
   const bucket = new QuotaBucket(tokens, options.maxRequests ?? Infinity, pause);
   const guarded = guardOf({ bucket, breaker, clock, random });
-  const folder = await openFolder(options, stack);
+  const folder =
+    bucketFolder ?? stack.use(await LocalFolder.open(settings.data, options.readsOnly));
   const book = new ProductLedger(store, connector.name);
   const { leaseMs = settings.leaseSeconds * 1000 } = options;
-  const common = { store, book, leaseMs, clock, random };
-  const { mode, workers, chunkConcurrency, limit, gapsMax, waitingMbMax } = settings;
+  const context: Context = { store, folder, book, leaseMs, clock, random };
   const { batchMsMax } = options;
-  const bounds = { gapsMax, waitingMbMax };
-  const tuning = { mode, workers, chunkConcurrency, limit, ...bounds, batchMsMax };
-  const harvesting = { ...common, ...tuning, connector, folder, bucket, breaker };
+  const harvesting = { ...settings, ...context, batchMsMax, connector, bucket, breaker };
   let table: Promise<TradeTable> | undefined;
   const held = stack.move();
   const theTable = (): Promise<TradeTable> => {
@@ -125,8 +126,8 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
     return table;
   };
   return {
-    ...{ settings, connector, store, database, folder, book, bucket, pause, breaker, clock },
-    guard,
+    ...context,
+    ...{ settings, connector, database, bucket, pause, breaker, guard },
     harvester: (request) => new Harvester(harvesting, request),
     liveHarvester: (live, request) => {
       const free = new Bucket({ ratePerSecond: liveRate, queueMax: waitersMax, clock });
@@ -140,7 +141,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
     table: theTable,
     async transformer() {
       const { Transformer } = await import('./harvest/transformer.ts');
-      return new Transformer({ ...common, table: await theTable() });
+      return new Transformer(context, await theTable());
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
@@ -156,15 +157,13 @@ async function openTable(
   return await TradeTable.open({ folder, lines: { [name]: lineSql }, memoryMbMax });
 }
 
-async function openFolder(
-  { settings, environment, readsOnly }: IngestOptions,
+/** The bucket that is set; undefined for none. */
+async function openBucket(
+  { settings, environment }: IngestOptions,
   stack: AsyncDisposableStack,
-): Promise<Folder> {
-  const { s3Bucket, s3Prefix: prefix, s3Endpoint, s3Region, data } = settings;
-  if (s3Bucket === undefined) {
-    const { LocalFolder } = await import('./files/folder.ts');
-    return stack.use(await LocalFolder.open(data, readsOnly));
-  }
+): Promise<Folder | undefined> {
+  const { s3Bucket, s3Prefix: prefix, s3Endpoint, s3Region } = settings;
+  if (s3Bucket === undefined) return undefined;
   const { AWS_ACCESS_KEY_ID: accessKeyId = '', AWS_SECRET_ACCESS_KEY: secretAccessKey = '' } =
     environment;
   if (accessKeyId === '' || secretAccessKey === '') {
@@ -184,7 +183,7 @@ async function openStore(
   stack: AsyncDisposableStack,
 ): Promise<Pick<Ingest, 'store' | 'database'>> {
   const { store: url, storeConnections: connectionsMax } = settings;
-  const path = /^sqlite:(.+)$/s.exec(url)?.[1];
+  const path = pathOf(url);
   try {
     if (/^rediss?:/.test(url)) {
       const { RedisStore } = await import('spillway-redis');
@@ -208,11 +207,30 @@ async function openStore(
     const file = stack.use(await SqliteFile.open({ path: own, readers: 1, ...limits }));
     return { store: stack.use(await SqliteStore.open({ file })), database: file };
   } catch (cause) {
-    const place = path ?? new URL(url).host;
-    const { message } = cause as Error;
-    const fault = { code: 'STORE_UNUSABLE', status: 500, retryable: false };
-    throw new SpillwayError(fault, `the store ${place} cannot be used: ${message}`, { cause });
+    throw unusable(path ?? new URL(url).host, cause as Error);
   }
+}
+
+/** The file of a store in SQLite. */
+function pathOf(store: string): string | undefined {
+  return /^sqlite:(.+)$/s.exec(store)?.[1];
+}
+
+function unusable(store: string, cause: Error): Error {
+  const message = `the store ${store} cannot be used: ${cause.message}`;
+  return ingestError('STORE_UNUSABLE', message, { cause });
+}
+
+/** Refuses places where nothing can be written, before anything is made in any of them. */
+async function demandPlaces({ settings, readsOnly }: IngestOptions): Promise<void> {
+  if (readsOnly) return;
+  const path = pathOf(settings.store);
+  if (path !== undefined) {
+    await demandUsable(dirname(path)).catch((cause: Error) => {
+      throw unusable(path, cause);
+    });
+  }
+  if (settings.s3Bucket === undefined) await demandUsable(settings.data);
 }
 
 /** Name of the record that a store has which was copied: the address of the other store. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
@@ -8,7 +8,7 @@ import type { Json } from 'spillway';
 import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
-import { type Ended, ingest, plainEnvironment } from './fixtures/ingest-command.ts';
+import { type Ended, IngestCommand, ingest, plainEnvironment } from './fixtures/ingest-command.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'ingest-bad-'));
 const exchange = await startExchange({
@@ -105,6 +105,28 @@ describe('ingest, where the disk does not do', { skip: !canMount && 'no namespac
     assert.match(said, /> verify\n300 trades of 1 product .* nothing is missing.*\nexit 0\n/);
     assert.match(said, /> status\n[^>]*B-USD +300 [^>]*exit 0\n/);
   });
+});
+
+describe('ingest, where a place cannot be used', () => {
+  for (const [what, data, store] of [
+    ['store', 'unused', 'sqlite:file/ingest.db'],
+    ['store that is a directory', 'unused', 'sqlite:.'],
+    ['store on a server that is away', 'unused', 'postgres://nobody@127.0.0.1:9/none'],
+    ['folder', 'file', 'sqlite:unused/ingest.db'],
+    ['source', 'unused', 'sqlite:unused/ingest.db'],
+  ] as const) {
+    it(`refuses the ${what} before it has made anything`, async () => {
+      const home = await mkdtemp(join(folder, 'unusable-'));
+      await writeFile(join(home, 'file'), '');
+      const source = what === 'source' ? ['--source', 'none.yaml'] : [];
+      const words = ['run', 'A-USD', '--data', data, '--store', store, ...source];
+      const { code, stderr } = await new IngestCommand(words, {}, home).ended;
+      assert.notEqual(code, 0);
+      assert.match(stderr, /cannot be used|not a directory|none\.yaml/);
+      assert.doesNotMatch(stderr, /\n\s+at /);
+      assert.deepEqual(await readdir(home), ['file']);
+    });
+  }
 });
 
 describe('ingest, where something is not its own', { concurrency: 2 }, () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,8 +7,51 @@ import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { PostgresServer } from 'spillway-fixtures/postgres';
 import { askOperator, operatorSocket } from 'spillway-http';
+import { Follower } from '../src/harvest/follower.ts';
+import { takeLease } from '../src/harvest/ledger.ts';
+import { openIngest } from '../src/open.ts';
+import { readSettings } from '../src/settings.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
 import { IngestCommand, ingest } from './fixtures/ingest-command.ts';
+
+describe('a follower', () => {
+  it('harvests on while the table is locked, and while its quality is looked at', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-follow-'));
+    const products = ['A-USD'];
+    const growing = [{ id: 'A-USD', trades: 100, growthPerSecond: 200 }];
+    await using exchange = await startExchange({ products: growing });
+    const flags = { data: folder.path, exchange: 'simulated', baseUrl: exchange.url };
+    const { settings } = readSettings({ flags, environment: {} });
+    await using ingest = await openIngest({ settings, environment: {}, batchMsMax: 10 });
+    const stop = new AbortController();
+    const looked = Promise.withResolvers<void>();
+    const follower = new Follower({
+      products,
+      harvester: ingest.harvester({ products }),
+      filler: ingest.harvester({ products, fillsGaps: true }),
+      transformer: await ingest.transformer(),
+      clock: ingest.clock,
+      onTable: async (signal) => {
+        looked.resolve();
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      },
+    });
+    const grows = async (): Promise<void> => {
+      const { trades } = follower.stats;
+      while (follower.stats.trades < trades + 100) await setTimeout(5);
+    };
+    const lease = await takeLease(ingest, 'table', stop.signal);
+    const running = follower.run(stop.signal);
+    await grows();
+    await grows();
+    assert.equal(follower.stats.transformed, undefined, 'the table was changed though locked');
+    await lease[Symbol.asyncDispose]();
+    await looked.promise;
+    await grows();
+    stop.abort();
+    await running;
+  });
+});
 
 describe('ingest follow', () => {
   it('keeps up, shows how far it is, how good the data are, and stops at Ctrl-C', async () => {
@@ -79,13 +123,15 @@ describe('ingest follow', () => {
     assert.equal(code, 0, stderr);
   });
 
-  it('says that its port is taken, and ends', async () => {
+  it('says that its port is taken, and ends before it has made anything', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-follow-'));
     await using exchange = await startExchange({ products: [{ id: 'A-USD', trades: 1 }] });
     const { port } = new URL(exchange.url);
-    const words = ['follow', '--simulated', '--data', folder.path, '--port', port];
+    const data = join(folder.path, 'data');
+    const words = ['follow', '--simulated', '--data', data, '--port', port];
     const { code, stderr } = await new IngestCommand(words).ended;
     assert.equal(code, 1);
+    assert.equal(existsSync(data), false);
     assert.match(
       stderr,
       new RegExp(`127\\.0\\.0\\.1:${port} is in use; choose another with --port`),

@@ -3,7 +3,6 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { systemRandom } from 'spillway';
 import { joinRawFiles } from '../src/harvest/raw-join.ts';
 import { openIngest } from '../src/open.ts';
 import { expectedProducts, verify } from '../src/quality/verify.ts';
@@ -29,8 +28,7 @@ describe('small raw files', () => {
     assert.ok(before >= 30, `${before} raw files`);
     const of = { exchange: 'simulated', product: 'A-USD', generation: 1 };
     const upTo = (await ingest.table()).manifest.products[0]?.mergedTo ?? 0;
-    const options = { ...ingest, leaseMs: 5_000, random: systemRandom };
-    await joinRawFiles(of, { after: 0, upTo }, options, signal);
+    await joinRawFiles(of, { after: 0, upTo }, ingest, signal);
     assert.equal((await ingest.folder.list('raw')).length, 1);
     const table = await ingest.table();
     const found = await verify(table, await expectedProducts(ingest, signal));

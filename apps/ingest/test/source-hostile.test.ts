@@ -191,6 +191,31 @@ describe('an API that answers in a strange way', () => {
     }
   });
 
+  it('does not know the parameter for the page: the run fails and says so', async () => {
+    const byPage = { by: 'page', page: 'p', size: 10 };
+    for (const pages of [byPage, byOffset]) {
+      await atStandIn({ ...posts, pages }, {}, async (site, scene) => {
+        site.tell(JSON.stringify(Array.from({ length: 10 }, (_, id) => ({ id }))));
+        const { outcomes, requests } = await scene.run();
+        assert.equal(outcomes[0]?.code, 'HARVEST_REFUSED');
+        assert.match(String(outcomes[0]?.reason), /does the API know the parameters in "pages"\?/);
+        assert.ok(requests <= 5, `${requests} requests`);
+      });
+    }
+  });
+
+  it('gives pages without a record for ever: the run fails and says so', async () => {
+    await atStandIn({ ...posts, pages: { by: 'link' } }, {}, async (site, scene) => {
+      let page = 0;
+      site.serve = (_request, response) => {
+        page += 1;
+        response.setHeader('link', `</posts?page=${page}>; rel="next"`).end('[]');
+      };
+      const { outcomes } = await scene.run();
+      assert.match(String(outcomes[0]?.reason), /1000 pages in a row have no record/);
+    });
+  });
+
   it('gives keys of several types: refused before they are stored as the same', async () => {
     for (const other of ['1', true]) {
       await inScene({ ...posts, pages: byOffset }, async (scene, api) => {

@@ -54,6 +54,25 @@ describe('an exchange that cannot be used now', () => {
     assert.equal((await outcomeOf(third))?.status, 'done');
   });
 
+  it('at one address does not keep others of the same name from being asked', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-address-'));
+    await using away = await StandIn.open();
+    away.tell('', 429, { 'retry-after': '100000' });
+    {
+      await using first = await open(folder.path, away.url);
+      assert.equal((await outcomeOf(first))?.code, 'EXCHANGE_PAUSED');
+    }
+    await using site = await StandIn.open();
+    site.tell('[]');
+    {
+      await using second = await open(folder.path, site.url);
+      assert.equal((await outcomeOf(second))?.status, 'done');
+      assert.equal(second.breaker.stats.state, 'closed');
+    }
+    await using third = await open(folder.path, away.url);
+    assert.equal((await outcomeOf(third))?.code, 'EXCHANGE_PAUSED');
+  });
+
   it('and asks for a pause is not waited for longer though a clock was ahead', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });

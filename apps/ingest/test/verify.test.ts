@@ -3,14 +3,10 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
+import type { IdRange } from '../src/connectors/page.ts';
 import type { LocalFolder } from '../src/files/folder.ts';
 import type { RawEntry } from '../src/files/raw-file.ts';
-import {
-  type ExpectedProduct,
-  type IdRange,
-  type Verification,
-  verify,
-} from '../src/quality/verify.ts';
+import { type ExpectedProduct, type Verification, verify } from '../src/quality/verify.ts';
 import { TradeTable } from '../src/table/trade-table.ts';
 import { entryOf, fenceOf, lines, range, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 

@@ -1,8 +1,8 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { exposition, Panel, systemClock, systemRandom, wallClock } from 'spillway';
+import { exposition, Panel, systemClock, wallClock } from 'spillway';
 import { replaceFile } from 'spillway/internal';
-import { listenFault, UsageError } from 'spillway-cli';
+import { demandListenable, listenFault, UsageError } from 'spillway-cli';
 import {
   askOperator,
   createServer,
@@ -51,20 +51,25 @@ const liveSliceMs = 5_000;
 /** Follows until the signal aborts, then commits what is complete; gives the exit code. */
 export async function follow(options: FollowOptions): Promise<number> {
   await using stack = new AsyncDisposableStack();
-  await demandAlone(options.settings.data);
-  const exchange = options.simulated ? await startSimulation(options.settings.data) : undefined;
-  if (exchange !== undefined) stack.use(exchange);
+  // A start that is refused leaves nothing behind.
+  const { data, host, port = defaultPort, operatorPort } = options.settings;
+  const remote = remoteOf(options.settings);
+  await demandAlone(data);
+  const ports = { '--port': port, ...(operatorPort && { '--operator-port': operatorPort }) };
+  await demandListenable({ host, ports });
+  const startUs = options.simulated ? await beginning(data) : 0;
+  const exchange = options.simulated ? stack.use(await startSimulation(startUs)) : undefined;
   const products = options.products.length > 0 ? options.products : (exchange?.products ?? []);
   const settings = exchange === undefined ? options.settings : simulatedSettings(options, exchange);
   const ingest = stack.use(await openIngest({ settings, environment: process.env }));
-  const watch = new QualityWatch({ table: await ingest.table(), clock: ingest.clock });
+  if (exchange !== undefined) await noteBeginning(data, startUs);
+  const watch = new QualityWatch(await ingest.table(), ingest.clock);
   const follower = await followerOf(ingest, products, watch);
-  const server = await serverOf(ingest, follower, watch, exchange);
+  const server = await serverOf(ingest, follower, watch, remote, exchange);
   // Also a server that could not listen has timers, which would keep the process.
   stack.defer(() => server.close());
   await server.start({ signal: options.signal }).catch((error: unknown) => {
-    const { host, port = defaultPort } = settings;
-    throw listenFault(error, { host, ports: { '--port': port } });
+    throw listenFault(error, { host, ports });
   });
   greet(ingest, server, products, exchange);
   process.send?.({ ready: true });
@@ -108,15 +113,14 @@ async function followerOf(
   watch: QualityWatch,
 ): Promise<Follower> {
   const { clock, bucket } = ingest;
-  const wish = { fullRefresh: false, sinceUs: undefined, untilUs: undefined, products };
-  const live = liveOf(ingest, { ...wish, fillsGaps: false });
+  const live = liveOf(ingest, { products });
   const { ratePerSecond } = bucket.stats;
   const perSlice = (ratePerSecond * (live === undefined ? sliceMs : liveSliceMs)) / 1000;
   const pagesMax = Math.max(10, Math.floor(perSlice / Math.max(1, products.length)));
   return new Follower({
     products,
-    harvester: ingest.harvester({ ...wish, fillsGaps: false, pagesMax }),
-    filler: ingest.harvester({ ...wish, fillsGaps: true }),
+    harvester: ingest.harvester({ products, pagesMax }),
+    filler: ingest.harvester({ products, fillsGaps: true }),
     transformer: await ingest.transformer(),
     live,
     onTable: (signal) => watch.look(signal),
@@ -127,11 +131,11 @@ async function followerOf(
 
 /** The feed of the exchange, if it has one and it is wanted. */
 function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined {
-  const { connector, settings, guard, clock, bucket, book, folder } = ingest;
+  const { connector, settings, guard, clock, random, bucket, book, folder } = ingest;
   const { feed: form } = connector;
   if (form === undefined || settings.feed === 'off') return undefined;
   const { products } = request;
-  const feed = new Feed({ form, products, clock, random: systemRandom });
+  const feed = new Feed({ form, products, clock, random });
   const harvester = ingest.liveHarvester(liveConnector(connector, feed), request);
   // Two requests for each comparison, at a quarter of the rate.
   const compareMs = Math.max(30_000, (8_000 * products.length) / bucket.stats.ratePerSecond);
@@ -153,14 +157,12 @@ function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined
 /** Joins the raw files that are in the table, each product from where it left off. */
 function rawJoinerOf(ingest: Ingest): (signal: AbortSignal) => Promise<void> {
   const joinedTo = new Map<string, number>();
-  const leaseMs = ingest.settings.leaseSeconds * 1000;
-  const options = { ...ingest, leaseMs, random: systemRandom };
   return async (signal) => {
     const { products } = (await ingest.table()).manifest;
     for (const of of products.filter(({ exchange }) => exchange === ingest.connector.name)) {
       const name = sourceName(of);
       const range = { after: joinedTo.get(name) ?? 0, upTo: of.mergedTo };
-      joinedTo.set(name, await joinRawFiles(of, range, options, signal));
+      joinedTo.set(name, await joinRawFiles(of, range, ingest, signal));
     }
   };
 }
@@ -169,6 +171,7 @@ async function serverOf(
   ingest: Ingest,
   follower: Follower,
   watch: QualityWatch,
+  remote: OperatorRemote | undefined,
   exchange: Exchange | undefined,
 ): Promise<HttpServer> {
   const { settings, bucket, breaker, clock } = ingest;
@@ -184,7 +187,7 @@ async function serverOf(
     panel,
     ready,
     socket: operatorSocket(data),
-    remote: remoteOf(settings),
+    remote,
     config: { values: { ...settings }, shown: visible },
   };
   const server = await createServer({ host, port, live: {}, operator, clock });
@@ -272,10 +275,9 @@ const stepUs = 250_000;
 const dayUs = 86_400_000_000;
 
 /** An exchange for this data folder alone: started again, it goes on with the same history. */
-export async function startSimulation(
-  data: string,
+async function startSimulation(
+  startUs: number,
 ): Promise<Exchange & { readonly products: readonly string[] }> {
-  const startUs = await beginning(data);
   const nowUs = Math.floor(wallClock.now() * 1000);
   const exchange = await startExchange({
     products: ids.map((id) => {
@@ -291,14 +293,21 @@ export async function startSimulation(
 
 /** Time of its first trade: a quarter of a day before it was first started. */
 async function beginning(data: string): Promise<number> {
-  const path = join(data, 'simulation.json');
   try {
-    const { startUs } = JSON.parse(await readFile(path, 'utf8'));
+    const { startUs } = JSON.parse(await readFile(simulationFile(data), 'utf8'));
     if (Number.isSafeInteger(startUs)) return startUs;
   } catch {}
-  const startUs = Math.floor(wallClock.now() * 1000 - dayUs / 4);
+  return Math.floor(wallClock.now() * 1000 - dayUs / 4);
+}
+
+/** Keeps it for the next start. */
+async function noteBeginning(data: string, startUs: number): Promise<void> {
+  const path = simulationFile(data);
   await mkdir(data, { recursive: true });
   const options = { temporary: `${path}.tmp` };
   await using _file = await replaceFile(path, JSON.stringify({ startUs }), options);
-  return startUs;
+}
+
+function simulationFile(data: string): string {
+  return join(data, 'simulation.json');
 }

@@ -2,7 +2,6 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
-import { systemRandom } from 'spillway';
 import { print, UsageError } from 'spillway-cli';
 import type { FeedProof } from '../harvest/ledger.ts';
 import type { Ingest } from '../open.ts';
@@ -258,14 +257,13 @@ async function clean(
   signal: AbortSignal,
 ): Promise<Cleaned> {
   const { orphansOf } = await import('../harvest/ledger.ts');
-  const { book, folder, settings } = ingest;
-  const options = { ...ingest, leaseMs: settings.leaseSeconds * 1000, random: systemRandom };
+  const { book, folder } = ingest;
   const { current, building } = await book.generations(product, signal);
   let [files, bytes] = [0, 0];
   try {
     for (const generation of building === undefined ? [current] : [current, building]) {
       const of = { exchange: book.exchange, product, generation };
-      for (const file of await orphansOf(of, options, signal)) {
+      for (const file of await orphansOf(of, ingest, signal)) {
         if (!isDry) await folder.delete(file.path, signal);
         files += 1;
         bytes += file.bytes;

@@ -1,8 +1,7 @@
 import { Command } from 'commander';
-import { systemRandom } from 'spillway';
 import { print, UsageError } from 'spillway-cli';
 import { idOf } from '../connectors/connector.ts';
-import type { Harvester, HarvestRequest } from '../harvest/harvester.ts';
+import type { Harvester } from '../harvest/harvester.ts';
 import type { ProductOutcome, ProductPlan } from '../harvest/product.ts';
 import type { Transformed } from '../harvest/transformer.ts';
 import type { Ingest } from '../open.ts';
@@ -69,14 +68,8 @@ export function runCommand(): Command {
         maxRequests: options.maxRequests,
       });
       const products = await productsOf(named, ingest.settings, options.shard);
-      const request: HarvestRequest = {
-        products,
-        fullRefresh: options.fullRefresh ?? false,
-        sinceUs: options.since,
-        untilUs: options.until,
-        fillsGaps: false,
-      };
-      const harvester = ingest.harvester(request);
+      const { fullRefresh, since: sinceUs, until: untilUs } = options;
+      const harvester = ingest.harvester({ products, fullRefresh, sinceUs, untilUs });
       if (options.dryRun) await showPlan(harvester, ingest, options, stop.signal);
       else await harvest(harvester, ingest, options, stop.signal);
     });
@@ -187,13 +180,12 @@ export function gapsCommands(): Command {
       using stop = new StopRequest();
       await using ingest = await openFor(self, { signal: stop.signal });
       const { acceptGaps } = await import('../harvest/ledger.ts');
-      const { store, clock, book, settings } = ingest;
-      const options = { store, leaseMs: settings.leaseSeconds * 1000, clock, random: systemRandom };
+      const { book } = ingest;
       const rows: { product: string; accepted: number }[] = [];
       for (const product of harvestedOf(named, await book.products())) {
         const { current: generation } = await book.generations(product);
         const of = { exchange: book.exchange, product, generation };
-        rows.push({ product, accepted: await acceptGaps(of, options, stop.signal) });
+        rows.push({ product, accepted: await acceptGaps(of, ingest, stop.signal) });
       }
       print(rows, json, () => table(rows, 'No gaps.'));
     });
@@ -212,8 +204,7 @@ async function fillGaps(
   await using ingest = await openFor(self, { signal: stop.signal, maxRequests });
   const before = await gapsOf(ingest, named);
   const products = [...new Set(before.map(({ product }) => product))];
-  const wish = { fullRefresh: false, sinceUs: undefined, untilUs: undefined };
-  const harvester = ingest.harvester({ ...wish, products, fillsGaps: true });
+  const harvester = ingest.harvester({ products, fillsGaps: true });
   {
     using _progress = new Progress(harvester, ingest, stop.signal);
     await harvester.run(stop.signal);

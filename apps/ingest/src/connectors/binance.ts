@@ -21,7 +21,7 @@ export const binance: Declaration = {
     first: 0,
   },
   // 6,000 of weight a minute, and each of these requests weighs 25.
-  limits: { perSecond: 4 },
+  limits: { perSecond: 4, burst: 4 },
   trades: {
     id: 'id',
     price: 'price',

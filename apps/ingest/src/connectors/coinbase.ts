@@ -13,8 +13,8 @@ export const coinbase: Declaration = {
     size: 1000,
     first: 1,
   },
-  // Documented as 10 a second with bursts to 15; what is asked evenly needs no burst.
-  limits: { perSecond: 10 },
+  // Documented as 10 a second with bursts to 15 in a second.
+  limits: { perSecond: 10, burst: 5 },
   trades: {
     id: 'trade_id',
     price: 'price',

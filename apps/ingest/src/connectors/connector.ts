@@ -57,7 +57,8 @@ export interface Connector extends AsyncDisposable {
   /** Rate that the exchange permits to all who ask it from one address. */
   readonly rate: {
     readonly ratePerSecond: number;
-    readonly burst: number;
+    /** Requests that may come at once, at that rate. @default what it gives in 100 ms */
+    readonly burst?: number | undefined;
     /** Requests of a process in flight, at most. @default as many as it takes */
     readonly atOnce?: number | undefined;
   };

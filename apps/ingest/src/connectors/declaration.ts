@@ -110,6 +110,8 @@ export interface Limits {
   readonly perSecond?: number | undefined;
   readonly perMinute?: number | undefined;
   readonly perHour?: number | undefined;
+  /** Requests that may come at once after a pause. @default what the rate gives in 100 ms */
+  readonly burst?: number | undefined;
   /** Requests of a process in flight, at most. */
   readonly atOnce?: number | undefined;
 }
@@ -232,6 +234,7 @@ const limitRules: Rules = {
   perSecond: rate,
   perMinute: rate,
   perHour: rate,
+  burst: optional(integer(1, 1_000_000)),
   atOnce: optional(integer(1, 1_000)),
 };
 

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { ingestError } from '../errors.ts';
 import type { RecordSchema, RecordType } from '../table/records.ts';
 import { fieldChanged } from './answer.ts';
@@ -19,7 +20,7 @@ export function declared(source: Declaration, options: DeclaredOptions = {}): Co
     name,
     baseUrl: api.baseUrl,
     pageSize: 'size' in pages ? pages.size : 100,
-    rate: { ratePerSecond: rateOf(source.limits), burst: 1, atOnce: source.limits?.atOnce },
+    rate: { ...source.limits, ratePerSecond: rateOf(source.limits) },
     hasDenseIds: pages.by !== 'moment',
     lineSql: trades === undefined ? schemaOf(source) : lineSqlOf(trades),
     feed: reader && feedOf(source, api, reader, options),
@@ -61,6 +62,7 @@ function feedOf(
       return await api.guard((caller) => api.ask('', place, caller, read), signal);
     },
     line: (trade) => reader.one(trade),
+    facts: (trade) => reader.facts(trade),
   };
 }
 
@@ -69,7 +71,12 @@ function byPager(source: Declaration, api: Api): Way {
   const { name, pages } = source;
   const pager = pagerOf(source);
   /** Reads the page at a cursor. An API may give a secret back in it: what is kept has none. */
-  const pageAt = async (product: string, at: Cursor, signal: AbortSignal): Promise<PageAnswer> => {
+  const pageAt = async (
+    product: string,
+    at: Cursor,
+    steps: Steps,
+    signal: AbortSignal,
+  ): Promise<PageAnswer> => {
     const cursor = { ...at, since: api.secrets.show(at.since) };
     const again: Again = (since) =>
       api.guard((caller) => api.get(product, pager.ask(since), caller), signal);
@@ -77,7 +84,9 @@ function byPager(source: Declaration, api: Api): Way {
     const keyTypes = keyTypesOf(source, answer.records, at.keyTypes);
     const { next, ...read } = await pager.read(answer, cursor, again);
     const { since, ...rest } = next as Cursor;
-    return { ...read, next: { ...rest, since: api.secrets.hide(since), keyTypes } };
+    const hidden = api.secrets.hide(since);
+    if (!read.isEnd) steps.add(at.since, hidden, answer.records);
+    return { ...read, next: { ...rest, since: hidden, keyTypes } };
   };
   // Without `known`, so that the first answer is a step to be committed even if it is empty.
   const start: Cursor = { id: 1, since: '', by: pages.by };
@@ -100,45 +109,60 @@ function byPager(source: Declaration, api: Api): Way {
         from,
         pageAt: (at) => ((at as Cursor).id < to ? { from: at, to: undefined } : undefined),
         fetch: (page, signal) =>
-          api.secrets.guard(async () => {
-            const at = page.from as Cursor;
-            const answer = await pageAt(product, at, signal);
-            if (!answer.isEnd) steps.add(at.since, (answer.next as Cursor).since);
-            return answer;
-          }),
+          api.secrets.guard(() => pageAt(product, page.from as Cursor, steps, signal)),
       };
     },
   };
 }
 
+/** Pages without a record, one after the other, each of which leads to another. */
+const emptyMax = 1_000;
+
 /**
- * Refuses a cursor that leads back to a page of before: nothing would ever end. By the algorithm of
- * Brent it is found within three rounds, and one cursor is kept.
+ * Refuses pages that have no end: a cursor that leads back to a page of before, the same records
+ * again as from an API that does not know the parameter, or nothing at all for ever. By the
+ * algorithm of Brent a circle is found within three rounds, and one page is kept.
  */
 class Steps {
   readonly #name: string;
   #from: string | undefined;
   #mark: string | undefined;
+  #markedRecords: string | undefined;
   #left = 1;
   #size = 1;
+  #empty = 0;
+  #repeats = 0;
 
   constructor(name: string) {
     this.#name = name;
   }
 
-  add(from: string, next: string): void {
+  add(from: string, next: string, records: readonly Found[]): void {
     // The same page may be asked for again, and a moment may have more records than one page.
     if (from === this.#from || from === next) return;
     this.#from = from;
+    this.#empty = records.length === 0 ? this.#empty + 1 : 0;
+    if (this.#empty > emptyMax) throw this.#endless(`${emptyMax} pages in a row have no record`);
     if (next === this.#mark) {
-      const what = `${this.#name}: the cursor ${next} leads back to a page that was read before`;
-      throw ingestError('EXCHANGE_CHANGED', `${what}: pages have no end`);
+      throw this.#endless(`the cursor ${next} leads back to a page that was read before`);
+    }
+    const own = hash('sha256', records.map(({ text }) => text).join('\n'));
+    if (own === this.#markedRecords && records.length > 0) this.#repeats += 1;
+    // Once may be chance: a list that grows at its front by just one page.
+    if (this.#repeats > 1) {
+      const remedy = 'does the API know the parameters in "pages"?';
+      throw this.#endless(`the page before ${next} has the records of an earlier page; ${remedy}`);
     }
     this.#left -= 1;
     if (this.#left > 0) return;
+    this.#markedRecords = own;
     this.#mark = next;
     this.#size *= 2;
     this.#left = this.#size;
+  }
+
+  #endless(why: string): Error {
+    return ingestError('EXCHANGE_CHANGED', `${this.#name}: ${why}: pages have no end`);
   }
 }
 

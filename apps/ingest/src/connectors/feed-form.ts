@@ -22,13 +22,6 @@ export interface FeedNews {
   readonly isLeaving?: boolean | undefined;
 }
 
-/** The facts about a trade that the feed and the REST API must agree on, besides id and time. */
-export interface TradeFacts {
-  readonly price: string;
-  readonly quantity: string;
-  readonly side: string;
-}
-
 /** The WebSocket feed of an exchange: its questions and its messages. */
 export interface FeedForm {
   readonly url: string;
@@ -41,11 +34,12 @@ export interface FeedForm {
   read(text: string): FeedNews;
   /** Reads a trade that is written as the REST API does; throws where it breaks a rule. */
   line(trade: unknown): Item;
-  facts(trade: unknown): TradeFacts;
+  /** All that the feed and the REST API must agree on besides id and time, as one text. */
+  facts(trade: unknown): string;
 }
 
 /** The feed as a source declares it. */
-export interface FeedDeclaration extends Pick<FeedForm, 'subscribe' | 'ping' | 'read' | 'facts'> {
+export interface FeedDeclaration extends Pick<FeedForm, 'subscribe' | 'ping' | 'read'> {
   readonly address: string;
   /** Path of the feed below another address that is set for the API. */
   readonly path: string;
@@ -85,10 +79,6 @@ export const coinbaseFeed: FeedDeclaration = {
     if (type !== 'error') return {};
     return { refusal: [message.message, message.reason].filter(Boolean).join(': ') };
   },
-  facts(trade) {
-    const { price, size, side } = Object(trade);
-    return { price: plain(price), quantity: plain(size), side };
-  },
 };
 
 /** Kraken v2, channel `trade`: prices are numbers, whose digits count; 50 trades come at first. */
@@ -112,10 +102,6 @@ export const krakenFeed: FeedDeclaration = {
     return success === true
       ? { subscribed: [String(Object(result).symbol)] }
       : { refusal: `${error}: ${Object(message).symbol ?? ''}` };
-  },
-  facts(trade) {
-    const [price, quantity, , side] = trade as readonly unknown[];
-    return { price: plain(price), quantity: plain(quantity), side: String(side) };
   },
 };
 
@@ -178,14 +164,4 @@ export const binanceFeed: FeedDeclaration = {
     const { msg } = Object(message.error ?? message);
     return msg === undefined ? {} : { refusal: String(msg) };
   },
-  facts(trade) {
-    const { price, qty, isBuyerMaker } = Object(trade);
-    return { price: plain(price), quantity: plain(qty), side: String(isBuyerMaker) };
-  },
 };
-
-/** The same text for the same value. */
-function plain(decimal: unknown): string {
-  const text = String(decimal);
-  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
-}

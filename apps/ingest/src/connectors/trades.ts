@@ -82,6 +82,13 @@ export class TradeReader {
     return { id: number as number, us, line: wellFormed(JSON.stringify(value)) };
   }
 
+  /** Price, quantity and side as one text, the same for trades that agree on them. */
+  facts(value: unknown): string {
+    const { price, quantity, side } = this.#fields;
+    const record = Object(value);
+    return [plain(record[price]), plain(record[quantity]), record[side.field]].join(' ');
+  }
+
   #changed(
     record: Readonly<Record<FieldName, unknown>>,
     place: number,
@@ -120,6 +127,12 @@ export class TradeReader {
     // Digits finer than a microsecond are cut off, as DuckDB does.
     return this.#minuteUs + Number(second) * 1e6 + Number(fraction.padEnd(6, '0').slice(0, 6));
   }
+}
+
+/** The same text for the same number. */
+function plain(decimal: unknown): string {
+  const text = String(decimal);
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }
 
 /** SQL that makes rows of the table of lines with these fields. */

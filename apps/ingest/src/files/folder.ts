@@ -298,6 +298,18 @@ export class LocalFolder implements Folder {
   }
 }
 
+/** Rejects if the directory cannot be written to, or is not there and cannot be made. */
+export async function demandUsable(path: string): Promise<void> {
+  for (let at = resolve(path); ; at = dirname(at)) {
+    try {
+      // Only a directory has a dot in it.
+      return await access(`${at}${sep}.`, constants.W_OK);
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT' || at === dirname(at)) throw folderError(at, error);
+    }
+  }
+}
+
 /** True for a directory that is there and cannot be written to. */
 export async function isReadOnly(path: string): Promise<boolean> {
   try {

@@ -14,12 +14,6 @@ export interface FollowerOptions {
   readonly transformer: Transformer;
   /** The feed of the exchange. @default none: the exchange is asked in each round */
   readonly live?: LiveTrades | undefined;
-  /** From one look at the exchange to the next, in milliseconds. @default 2,000 */
-  readonly pollMs?: number | undefined;
-  /** From one change of the table to the next, in milliseconds. @default 15,000 */
-  readonly transformMs?: number | undefined;
-  /** From one try to fill gaps to the next, in milliseconds. @default 600,000 */
-  readonly fillMs?: number | undefined;
   /** Joins small raw files, from time to time and between two looks. @default nothing */
   readonly joinRaw?: ((signal: AbortSignal) => Promise<void>) | undefined;
   /** Called when the table has changed. @default nothing */
@@ -47,6 +41,12 @@ export interface FollowerStats {
 
 /** A trade of a busy day is written three times: as it comes, with 64 others, with 64 of those. */
 const joinsFrom = 64;
+/** From one look at the exchange to the next, where there is no feed, in milliseconds. */
+const pollMs = 2_000;
+/** From one change of the table to the next, in milliseconds. */
+const transformMs = 15_000;
+/** From one try to fill gaps to the next, in milliseconds. */
+const fillMs = 600_000;
 /** From one joining of raw files to the next, in milliseconds. */
 const joinMs = 120_000;
 /** From one look for the first trades to the next, in milliseconds. */
@@ -117,7 +117,7 @@ export class Follower {
 
   /** Harvests and brings the table up to date side by side: neither waits for the other. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, transformMs = 15_000 } = this.#options;
+    const { clock } = this.#options;
     const transforming = async (): Promise<void> => {
       while (!signal.aborted) {
         const startedAt = clock.now();
@@ -131,7 +131,7 @@ export class Follower {
   }
 
   async #harvest(signal: AbortSignal): Promise<void> {
-    const { products, live, clock, pollMs = 2_000 } = this.#options;
+    const { products, live, clock } = this.#options;
     while (!signal.aborted) {
       const startedAt = clock.now();
       let isBehind = false;
@@ -167,7 +167,7 @@ export class Follower {
 
   /** Fills gaps and joins raw files, each from time to time. */
   async #keepHouse(signal: AbortSignal): Promise<void> {
-    const { products, filler, clock, fillMs = 600_000 } = this.#options;
+    const { products, filler, clock } = this.#options;
     const now = clock.now();
     if (now - this.#filledAt >= fillMs && this.#outcomes.some(({ gaps }) => gaps > 0)) {
       this.#filledAt = now;

@@ -6,7 +6,6 @@ import {
   type HarvestOutcome,
   type HarvestSource,
   type HarvestStats,
-  type Random,
   type RunOptions,
   type SharedBreaker,
   type SharedBucket,
@@ -16,8 +15,8 @@ import {
 import { type Connector, idOf, type TradePosition } from '../connectors/connector.ts';
 import type { TradePage } from '../connectors/page.ts';
 import { ingestError } from '../errors.ts';
-import type { Folder } from '../files/folder.ts';
-import { type ProductCheckpoint, type ProductLedger, sourceName } from './ledger.ts';
+import type { Settings } from '../settings.ts';
+import { type Context, type ProductCheckpoint, sourceName } from './ledger.ts';
 import {
   type ProductOutcome,
   type ProductPlan,
@@ -124,38 +123,25 @@ export class QuotaBucket implements AnyBucket {
   }
 }
 
-export interface HarvesterOptions {
+/** Settings of a harvest; those left out have the defaults of `Harvest`, 80 MB may wait. */
+type Tuning = Partial<
+  Pick<Settings, 'mode' | 'workers' | 'chunkConcurrency' | 'limit' | 'gapsMax' | 'waitingMbMax'>
+>;
+
+export interface HarvesterOptions extends Context, Tuning {
   readonly connector: Connector;
-  readonly store: Store;
-  readonly folder: Folder;
-  readonly book: ProductLedger;
   readonly bucket: QuotaBucket;
   /** The connector shows a feed: its trades are to be compared. @default false */
   readonly isFeed?: boolean | undefined;
   readonly breaker: Pick<SharedBreaker, 'run'> & { readonly stats: { readonly state: string } };
-  readonly mode: 'prefix' | 'strict';
-  /** Products at once. @default 64 */
-  readonly workers?: number | undefined;
-  /** Requests of one product at once. @default as many as it takes */
-  readonly chunkConcurrency?: number | undefined;
-  /** Trades in a request, where pages are cut by id. @default as many as it gives */
-  readonly limit?: number | undefined;
-  readonly leaseMs: number;
   /** Time for which a page waits for a fuller batch, in ms. @default 5,000 */
   readonly batchMsMax?: number | undefined;
-  /** Gaps of one product, at most. @default 10,000 */
-  readonly gapsMax?: number | undefined;
-  /** Pages that were fetched and wait for their commit, in MB. @default 80 */
-  readonly waitingMbMax?: number | undefined;
-  /** Its `now` is UNIX time in milliseconds. */
-  readonly clock: Clock;
-  readonly random: Random;
 }
 
 export interface HarvestRequest extends Wish {
   readonly products: readonly string[];
-  /** Asks again for what is noted as missing, and for nothing else. */
-  readonly fillsGaps: boolean;
+  /** Asks again for what is noted as missing, and for nothing else. @default false */
+  readonly fillsGaps?: boolean | undefined;
   /** Pages of a product after which the others come again. @default all of them */
   readonly pagesMax?: number | undefined;
 }
@@ -177,7 +163,7 @@ export class Harvester {
 
   constructor(options: HarvesterOptions, request: HarvestRequest) {
     const { connector, store, folder, book, breaker, mode, clock, random } = options;
-    const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax = 10_000 } = options;
+    const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax } = options;
     const { waitingMbMax = 80 } = options;
     this.#options = options;
     this.#request = request;

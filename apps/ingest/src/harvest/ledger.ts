@@ -309,11 +309,14 @@ function generationsOf(record: StoredRecord | undefined): Generations {
   return { current: value?.current ?? 1, building: value?.building ?? undefined };
 }
 
-export interface OrphansOptions {
+/** Parts that everything works with that changes the ledger; `Ingest` has them. */
+export interface Context {
   readonly store: Store;
   readonly folder: Folder;
   readonly book: ProductLedger;
+  /** Time by which a lease outlives its process, in milliseconds. */
   readonly leaseMs: number;
+  /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
   readonly random: Random;
 }
@@ -321,18 +324,36 @@ export interface OrphansOptions {
 /** A disk that is busy with our own files is slow, not gone. */
 const deadlineMs = 10_000;
 
+/** Takes a lease; rejects with `LEASE_HELD` if somebody else has it and `waits` is not set. */
+export async function takeLease(
+  { store, leaseMs: ttlMs, clock, random }: Context,
+  name: string,
+  signal: AbortSignal,
+  waits = false,
+): Promise<Lease> {
+  return await Lease.acquire({ store, name, ttlMs, deadlineMs, waits, clock, random, signal });
+}
+
+/** Takes the lease under which a generation of a product is harvested. */
+export async function takeProduct(
+  of: ProductGeneration,
+  context: Context,
+  signal: AbortSignal,
+): Promise<Lease> {
+  return await takeLease(context, `harvest/${sourceName(of)}`, signal);
+}
+
 /**
  * Accepts the gaps of a generation: they are neither asked for again nor told as missing. It takes
- * the lease of the product for a moment, and rejects with `LEASE_HELD` if somebody else has it.
- * Gives how many they were.
+ * the lease of the product for a moment. Gives how many they were.
  */
 export async function acceptGaps(
   of: ProductGeneration,
-  { store, leaseMs: ttlMs, clock, random }: Omit<OrphansOptions, 'folder' | 'book'>,
+  context: Context,
   signal: AbortSignal,
 ): Promise<number> {
-  const options = { store, ttlMs, deadlineMs, waits: false, clock, random, signal };
-  await using lease = await Lease.acquire({ ...options, name: `harvest/${sourceName(of)}` });
+  await using lease = await takeProduct(of, context, signal);
+  const { store } = context;
   const name = ProductLedger.checkpointName(sourceName(of));
   const { records } = await store.read([name], { signal: lease.signal });
   if (records[0] === undefined) return 0;
@@ -352,18 +373,16 @@ export async function acceptGaps(
 
 /**
  * Raw files that no line of the ledger names and none ever will: what crashes left. It takes the
- * lease of the product for a moment, and rejects with `LEASE_HELD` if somebody else has it.
- * Whatever was written under an older lease can not be committed any more.
+ * lease of the product for a moment. Whatever was written under an older lease can not be
+ * committed any more.
  */
 export async function orphansOf(
   of: ProductGeneration,
-  { store, folder, book, leaseMs: ttlMs, clock, random }: OrphansOptions,
+  context: Context,
   signal: AbortSignal,
 ): Promise<readonly FolderFile[]> {
-  const name = `harvest/${sourceName(of)}`;
-  const options = { store, name, ttlMs, deadlineMs, waits: false, clock, random };
-  await using lease = await Lease.acquire({ ...options, signal });
-  const named = new Set((await book.entries(of, { signal })).map(({ file }) => file));
-  const files = await rawFilesOf(folder, of, signal);
+  await using lease = await takeProduct(of, context, signal);
+  const named = new Set((await context.book.entries(of, { signal })).map(({ file }) => file));
+  const files = await rawFilesOf(context.folder, of, signal);
   return files.filter(({ path, fence }) => fence < lease.fence && !named.has(path));
 }

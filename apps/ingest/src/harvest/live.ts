@@ -1,23 +1,19 @@
-import { type Clock, deadline, type HarvestPage, type Task } from 'spillway';
+import { deadline, type HarvestPage, type Task } from 'spillway';
 import type { Connector, TradePosition } from '../connectors/connector.ts';
 import type { FeedForm } from '../connectors/feed-form.ts';
 import type { TradePage } from '../connectors/page.ts';
-import type { Folder } from '../files/folder.ts';
 import { readRawLines } from '../files/raw-file.ts';
 import { type Feed, type FeedStats, sleep } from './feed.ts';
 import type { Harvester } from './harvester.ts';
-import type { FeedProof, ProductGeneration, ProductLedger } from './ledger.ts';
+import type { Context, FeedProof, ProductGeneration } from './ledger.ts';
 
-export interface LiveTradesOptions {
+export interface LiveTradesOptions extends Pick<Context, 'book' | 'folder' | 'clock'> {
   readonly feed: Feed;
   readonly form: FeedForm;
   /** The REST API. */
   readonly connector: Connector;
   /** A harvester of `liveConnector`. */
   readonly harvester: Harvester;
-  /** The ledger and the raw files, which know what is still to be compared after a restart. */
-  readonly book: ProductLedger;
-  readonly folder: Folder;
   /** Called with the first trade of a product that the REST API tells otherwise. */
   readonly onContradiction?: ((message: string) => void) | undefined;
   /** Runs a request at the shared rate, behind the shared breaker. */
@@ -27,7 +23,6 @@ export interface LiveTradesOptions {
   readonly commitMs?: number | undefined;
   /** From one comparison of the feed with the REST API to the next, in ms. @default 30_000 */
   readonly compareMs?: number | undefined;
-  readonly clock: Clock;
 }
 
 export interface LiveStats extends FeedStats {
@@ -356,7 +351,7 @@ export class LiveTrades {
     return (
       theirs !== undefined &&
       Math.abs(Number(ours.timeUs - theirs.timeUs)) <= 1 &&
-      JSON.stringify(form.facts(ours.value)) === JSON.stringify(form.facts(theirs.value))
+      form.facts(ours.value) === form.facts(theirs.value)
     );
   }
 

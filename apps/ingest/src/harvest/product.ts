@@ -11,12 +11,12 @@ import {
 
 /** Part of every product that is wanted. */
 export interface Wish {
-  /** Makes each product anew, beside what is there; the swap comes at the end. */
-  readonly fullRefresh: boolean;
+  /** Makes each product anew, beside what is there; the swap comes at the end. @default false */
+  readonly fullRefresh?: boolean | undefined;
   /** UNIX time in microseconds: where a product begins that has nothing yet. */
-  readonly sinceUs: bigint | undefined;
+  readonly sinceUs?: bigint | undefined;
   /** UNIX time in microseconds: trades from then on are left. */
-  readonly untilUs: bigint | undefined;
+  readonly untilUs?: bigint | undefined;
 }
 
 /** Work to be done for one product now. */

@@ -1,44 +1,37 @@
 import { createHash } from 'node:crypto';
-import { type Json, Lease } from 'spillway';
+import type { Json, Lease } from 'spillway';
 import { type RawEntry, type RawFile, rawFileName } from '../files/raw-file.ts';
 import {
-  type OrphansOptions,
+  type Context,
   type ProductGeneration,
   ProductLedger,
   sourceName,
+  takeProduct,
 } from './ledger.ts';
 
 /** Files from this size on are left as they are. */
 const smallBytes = 2 ** 20;
 const filesMin = 16;
-const deadlineMs = 10_000;
-
-/** Commits of the ledger to join: after one, up to another that is in the table. */
-export interface JoinRange {
-  readonly after: number;
-  readonly upTo: number;
-}
 
 /**
  * Joins small raw files, which a follower makes every few seconds, to larger ones; their bytes stay
- * as they are. It takes the lease of the product, and does nothing if somebody else has it. Gives
- * the commit after which there may be more to join later.
+ * as they are. The range is of commits: after one, up to another that is in the table. It takes the
+ * lease of the product, and does nothing if somebody else has it. Gives the commit after which
+ * there may be more to join later.
  */
 export async function joinRawFiles(
   of: ProductGeneration,
-  range: JoinRange,
-  options: OrphansOptions,
+  range: { readonly after: number; readonly upTo: number },
+  context: Context,
   signal: AbortSignal,
 ): Promise<number> {
-  const { store, book, leaseMs: ttlMs, clock, random } = options;
-  const found = await book.entries(of, { after: range.after, signal });
+  const found = await context.book.entries(of, { after: range.after, signal });
   const groups = joinable(found.filter(({ commit }) => commit <= range.upTo));
   const worth = groups.filter((group) => group.length >= filesMin);
   if (worth.length === 0) return range.after;
-  const claim = { store, name: `harvest/${sourceName(of)}`, ttlMs, deadlineMs, waits: false };
   try {
-    await using lease = await Lease.acquire({ ...claim, clock, random, signal });
-    for (const group of worth) await join(of, group, options, lease);
+    await using lease = await takeProduct(of, context, signal);
+    for (const group of worth) await join(of, group, context, lease);
   } catch (error) {
     if (Object(error).code !== 'LEASE_HELD') throw error;
     return range.after;
@@ -50,7 +43,7 @@ export async function joinRawFiles(
 async function join(
   of: ProductGeneration,
   group: readonly RawEntry[],
-  { store, folder }: OrphansOptions,
+  { store, folder }: Context,
   lease: Lease,
 ): Promise<void> {
   const { signal, fence } = lease;

@@ -1,5 +1,4 @@
 import {
-  type Clock,
   fenced,
   type HarvestBatch,
   type HarvestCheckpoint,
@@ -7,13 +6,12 @@ import {
   type HarvestSink,
   type Json,
   SpillwayError,
-  type Store,
 } from 'spillway';
 import { idOf, type TradePosition } from '../connectors/connector.ts';
 import type { TradePage } from '../connectors/page.ts';
-import type { Folder } from '../files/folder.ts';
 import { inOrderOfId, type RawFile, writeRawFile } from '../files/raw-file.ts';
 import {
+  type Context,
   checkpointRecord,
   type FeedProof,
   type ProductCheckpoint,
@@ -22,17 +20,12 @@ import {
   readCheckpoint,
 } from './ledger.ts';
 
-export interface TradeSinkOptions {
-  readonly store: Store;
-  readonly folder: Folder;
-  readonly book: ProductLedger;
+export interface TradeSinkOptions extends Pick<Context, 'store' | 'folder' | 'book' | 'clock'> {
   readonly hasDenseIds: boolean;
   /** The trades come by a feed, and are to be compared with the REST API. @default false */
   readonly isFeed?: boolean | undefined;
   /** Noted in each checkpoint. */
   readonly runId: string;
-  /** Its `now` is UNIX time in milliseconds. */
-  readonly clock: Clock;
 }
 
 /** Facts about a source that its name does not tell. */

@@ -1,18 +1,9 @@
-import { type Clock, Lease, type Random, SpillwayError, type Store } from 'spillway';
+import type { Lease } from 'spillway';
 import { ingestError } from '../errors.ts';
 import type { RawEntry } from '../files/raw-file.ts';
 import { type IcebergWish, type Published, publishIceberg } from '../table/iceberg.ts';
 import type { TradeTable } from '../table/trade-table.ts';
-import type { ProductGeneration, ProductLedger } from './ledger.ts';
-
-export interface TransformerOptions {
-  readonly store: Store;
-  readonly table: TradeTable;
-  readonly book: ProductLedger;
-  readonly leaseMs: number;
-  readonly clock: Clock;
-  readonly random: Random;
-}
+import { type Context, type ProductGeneration, takeLease } from './ledger.ts';
 
 export interface TransformRequest {
   /** @default all that were ever harvested */
@@ -42,20 +33,21 @@ export interface Transformed {
 
 /** Raw files merged in one go: the cost of a crash, and how often readers see news. */
 const filesMax = 200;
-/** A disk that is busy with our own files is slow, not gone. */
-const deadlineMs = 10_000;
 
 /** Brings the table up to date with the ledger, one process at a time. */
 export class Transformer {
-  readonly #options: TransformerOptions;
+  readonly #context: Context;
+  readonly #table: TradeTable;
 
-  constructor(options: TransformerOptions) {
-    this.#options = options;
+  constructor(context: Context, table: TradeTable) {
+    this.#context = context;
+    this.#table = table;
   }
 
   async run(request: TransformRequest, signal: AbortSignal): Promise<Transformed> {
     await using lease = await this.#lease(request.waits, signal);
-    const { table, book, clock } = this.#options;
+    const table = this.#table;
+    const { book, clock } = this.#context;
     const limit = AbortSignal.any([signal, lease.signal]);
     const fence = { fence: lease.fence, signal: limit };
     await table.refresh(limit);
@@ -90,29 +82,26 @@ export class Transformer {
   /** Writes the metadata of Iceberg, and from now on with each change of the table. */
   async iceberg(location: string | undefined, signal: AbortSignal): Promise<readonly Published[]> {
     await using lease = await this.#lease(false, signal);
-    const { table, clock } = this.#options;
+    const { folder, clock } = this.#context;
     const limit = AbortSignal.any([signal, lease.signal]);
     const wish: IcebergWish = { begins: true, location, signal: limit };
-    return await publishIceberg(table.folder, await table.refresh(limit), clock.now(), wish);
+    return await publishIceberg(folder, await this.#table.refresh(limit), clock.now(), wish);
   }
 
   /** The last commit that is in the table; undefined if it has another generation. */
   #mergedTo({ exchange, product, generation }: ProductGeneration): number | undefined {
-    const { products } = this.#options.table.manifest;
+    const { products } = this.#table.manifest;
     const merged = products.find((one) => one.exchange === exchange && one.product === product);
     if (merged === undefined) return 0;
     return merged.generation === generation ? merged.mergedTo : undefined;
   }
 
   async #lease(waits: boolean, signal: AbortSignal): Promise<Lease> {
-    const { store, leaseMs: ttlMs, clock, random } = this.#options;
-    const options = { store, name: 'table', ttlMs, deadlineMs, waits, signal };
     try {
-      return await Lease.acquire({ ...options, clock, random });
-    } catch (error) {
-      if (!(error instanceof SpillwayError) || error.code !== 'LEASE_HELD') throw error;
-      const message = 'another process is changing the table';
-      throw ingestError('TABLE_LOCKED', message, { cause: error });
+      return await takeLease(this.#context, 'table', signal, waits);
+    } catch (cause) {
+      if (Object(cause).code !== 'LEASE_HELD') throw cause;
+      throw ingestError('TABLE_LOCKED', 'another process is changing the table', { cause });
     }
   }
 }

@@ -1,4 +1,5 @@
 import { idOf } from '../connectors/connector.ts';
+import type { IdRange } from '../connectors/page.ts';
 import { hashOf, holdAll } from '../files/folder.ts';
 import { type RawEntry, rawFilesOf } from '../files/raw-file.ts';
 import { type FeedProof, ProductLedger } from '../harvest/ledger.ts';
@@ -42,12 +43,6 @@ export async function expectedProducts(
     }
   }
   return ledgers;
-}
-
-/** A range of ids: from `from` to before `to`. */
-export interface IdRange {
-  readonly from: number;
-  readonly to: number;
 }
 
 /** Checkpoint and ledger of one product: the table must hold what they say. */

@@ -307,8 +307,8 @@ export class Merge implements AsyncDisposable {
     await mkdir(this.#scratch, { recursive: true });
     const path = join(this.#scratch, `${randomUUID()}.tmp`);
     const width = areRecords(types) && `SELECT avg(${widthSql(types)}) AS bytes FROM (${sql})`;
-    const [row = {}] = width ? await this.#rows(width) : [];
-    await this.#run(copySql(sql, path, Number(row.bytes ?? 0)));
+    const [row] = width ? await this.#rows(width) : [];
+    await this.#run(copySql(sql, path, row && Number(row.bytes)));
     return path;
   }
 
