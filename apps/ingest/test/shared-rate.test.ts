@@ -17,7 +17,7 @@ const processes = 4;
 const ratePerSecond = 100;
 /** Tokens that may be saved up, of the bucket that all share: those of 500 ms. */
 const burst = 50;
-/** A machine that is busy holds requests back, and they come at once: this leaves a second for it. */
+/** A busy machine holds requests back, and they come at once: this leaves a second for it. */
 const rate = { ratePerSecond, burst: 1.5 * ratePerSecond };
 
 /** Looks at how many requests have come until `done` settles. */

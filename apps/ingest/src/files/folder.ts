@@ -1,5 +1,5 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { constants, createReadStream, renameSync, unlinkSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { constants, renameSync, unlinkSync } from 'node:fs';
 import {
   access,
   type FileHandle,
@@ -392,12 +392,4 @@ function isAlive(pid: number): boolean {
   } catch (error) {
     return codeOf(error) !== 'ESRCH';
   }
-}
-
-/** Of a file of this machine, in hex. */
-export async function hashOf(path: string, signal?: AbortSignal): Promise<string> {
-  const hash = createHash('sha256');
-  const stream = createReadStream(path, signal === undefined ? {} : { signal });
-  for await (const chunk of stream) hash.update(chunk as Uint8Array);
-  return hash.digest('hex');
 }

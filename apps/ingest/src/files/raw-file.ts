@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { promisify } from 'node:util';
 import { constants, zstdCompress, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { checkInteger } from 'spillway/internal';
@@ -132,6 +133,14 @@ export async function writeRawFile(
   const { from, to } = range;
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   return { file, from, to, trades, firstId, lastId, firstUs, lastUs, bytes: bytes.length, sha256 };
+}
+
+/** SHA-256 of a file of this machine, in hex. */
+export async function hashOf(path: string, signal?: AbortSignal): Promise<string> {
+  const hash = createHash('sha256');
+  const stream = createReadStream(path, signal === undefined ? {} : { signal });
+  for await (const chunk of stream) hash.update(chunk as Uint8Array);
+  return hash.digest('hex');
 }
 
 async function compress(piece: Uint8Array): Promise<Uint8Array> {

@@ -1,7 +1,7 @@
 import { idOf } from '../connectors/connector.ts';
 import type { IdRange } from '../connectors/page.ts';
-import { hashOf, holdAll } from '../files/folder.ts';
-import { type RawEntry, rawFilesOf } from '../files/raw-file.ts';
+import { holdAll } from '../files/folder.ts';
+import { hashOf, type RawEntry, rawFilesOf } from '../files/raw-file.ts';
 import { type FeedProof, ProductLedger } from '../harvest/ledger.ts';
 import type { Ingest } from '../open.ts';
 import { lateCount, quoted, type Row, usualTypes } from '../table/engine.ts';

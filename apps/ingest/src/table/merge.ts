@@ -3,8 +3,8 @@ import { mkdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LineSql } from '../connectors/connector.ts';
 import { ingestError } from '../errors.ts';
-import { type Folder, type HeldFiles, hashOf, holdAll } from '../files/folder.ts';
-import { dayFolder, dayOf, type RawEntry } from '../files/raw-file.ts';
+import { type Folder, type HeldFiles, holdAll } from '../files/folder.ts';
+import { dayFolder, dayOf, hashOf, type RawEntry } from '../files/raw-file.ts';
 import {
   columns,
   columnsAs,
