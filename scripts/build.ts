@@ -60,7 +60,7 @@ async function bundle(folder: string, out: string, entries: readonly string[]): 
       dir: out,
       format: 'es',
       hoistTransitiveImports: false,
-      chunkFileNames: 'shared.js',
+      chunkFileNames: ({ isDynamicEntry }) => (isDynamicEntry ? '[name].js' : 'shared.js'),
       manualChunks: (path, { getModuleInfo }) =>
         entriesOf(path, getModuleInfo).size > 1 ? 'shared' : undefined,
     });
