@@ -31,7 +31,7 @@ describe('npm run docs', () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-docs-'));
     const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
     const words = ['scripts/docs.ts', '--out', folder.path];
-    const options = { cwd: root, env, timeout: 110_000 };
+    const options = { cwd: root, env, timeout: 280_000 };
     const { stdout } = await promisify(execFile)(process.execPath, words, options);
     assert.match(stdout, /pages in /);
     const pages = globSync('**/*.html', { cwd: folder.path });
