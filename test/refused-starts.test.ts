@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -52,11 +53,21 @@ describe('a start that is refused ends with one sentence', () => {
       assert.equal(second.code, 1);
       const why = `${app}: port: 127.0.0.1:${port} is in use; choose another with --port\n`;
       assert.equal(second.said, why);
+      assert.equal(existsSync(data), false, 'it leaves no folder');
       const file = join(folder.path, 'file');
       await writeFile(file, '');
       const below = await refused(app, [...command, '--data', join(file, 'data'), '--port', '0']);
       assert.equal(below.code, 1);
       assert.match(below.said, new RegExp(`^${app}: ENOTDIR: not a directory, mkdir .*\\n$`));
+    });
+  }
+
+  for (const app of ['fleet', 'console']) {
+    it(`${app}: a folder where nobody may make one`, async () => {
+      const words = [...(commands[app] ?? []), '--data', '/proc/spillway/data', '--port', '0'];
+      const { code, said } = await refused(app, words);
+      assert.equal(code, 1);
+      assert.match(said, new RegExp(`^${app}: ENOENT: .*, mkdir '/proc/spillway'\\n$`));
     });
   }
 

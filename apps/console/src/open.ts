@@ -43,6 +43,9 @@ const servicesMax = 50;
 /** Looks from one search for new services to the next. */
 const searchEvery = 5;
 
+/** Every look changes every page, so that old versions of one are of little use. */
+const live = { rendersMax: 2, lengthMax: 4_000_000 };
+
 /** A console that runs. */
 export interface Console extends AsyncDisposable {
   /** Makes a new address that opens the console once, for whoever has it. */
@@ -70,7 +73,7 @@ export async function openConsole(options: ConsoleOptions): Promise<Console> {
   const operator = { socket: operatorSocket(ownFolder) };
   // Forms are of one run of the console: its links and sessions end with it too.
   const csrf = { keys: [randomBytes(32)] };
-  const server = await createServer({ host, port, live: {}, operator, csrf, clock });
+  const server = await createServer({ host, port, live, operator, csrf, clock });
   const tokens = new Set<string>();
   const view = (): View => ({
     services: [...watches.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1)),

@@ -1,84 +1,23 @@
-import type { Quantiles } from 'spillway';
+import type {
+  BacklogStats,
+  BreakerStats,
+  BucketStats,
+  HarvestStats,
+  LaneStats,
+  LeaseStats,
+  PoolStats,
+} from 'spillway';
 
-/** A lane or a pool, as its stats tell it. */
-export interface LaneReading {
-  readonly name: string;
-  readonly limit: number;
-  readonly inside: number;
-  readonly waiting: number;
-  readonly arrived: number;
-  readonly arrivalsPerSecond: number;
-  readonly serviceMs: Quantiles;
-  readonly insideByLittle: number;
-  readonly refused: Readonly<Record<string, number>>;
-  readonly parent?: string;
-  readonly lanes?: readonly LaneReading[];
-}
+/** Stats of a part, with the name that the service gives it. */
+type Named<Stats> = Omit<Stats, 'kind'> & { readonly name: string };
 
-export interface PoolReading extends LaneReading {
-  readonly recycled: number;
-  readonly lost: number;
-  readonly version: number;
-  readonly workers: readonly WorkerReading[];
-}
-
-export interface WorkerReading {
-  readonly index: number;
-  readonly state: string;
-  readonly ageMs: number;
-  readonly tasks: number;
-  readonly utilisation: number;
-  readonly heapBytes: number;
-  readonly version: number;
-}
-
-export interface BucketReading {
-  readonly name: string;
-  readonly tokens: number;
-  readonly ratePerSecond: number;
-  readonly waiting: number;
-  readonly taken: number;
-  readonly refused: number;
-  readonly slowed: number;
-}
-
-export interface BreakerReading {
-  readonly name: string;
-  readonly state: 'closed' | 'open' | 'half-open';
-  /** True while an operator holds it. */
-  readonly held?: boolean;
-  readonly calls: number;
-  readonly failures: number;
-  readonly opened: number;
-  readonly callMs?: Quantiles;
-  readonly lastFailure?: { readonly at: number; readonly message: string };
-}
-
-export interface LeaseReading {
-  readonly name: string;
-  readonly held: boolean;
-  readonly fence: number;
-  readonly leftMs: number;
-}
-
-export interface BacklogReading {
-  readonly name: string;
-  readonly waiting: number;
-  readonly running: number;
-  readonly done: number;
-  readonly failed: number;
-}
-
-export interface HarvestReading {
-  readonly name: string;
-  readonly ratePerSecond: number;
-  readonly inFlight: number;
-  readonly limit: number;
-  readonly retries: number;
-  readonly throttled: number;
-  readonly gaps: number;
-  readonly etaMs?: number;
-}
+export type LaneReading = LaneStats;
+export type PoolReading = PoolStats;
+export type BucketReading = Named<BucketStats>;
+export type BreakerReading = Named<BreakerStats>;
+export type LeaseReading = LeaseStats;
+export type BacklogReading = Named<BacklogStats>;
+export type HarvestReading = Named<HarvestStats<unknown>>;
 
 /** All parts of a service, found in its stats by their `kind`. */
 export interface Parts {

@@ -1,28 +1,14 @@
-import { type Clock, type SpillwayError, systemClock, wallClock } from 'spillway';
-import { askOperator, type OperatorAction, type OperatorPlace } from 'spillway-http';
+import { type Clock, type Refusal, type SpillwayError, systemClock, wallClock } from 'spillway';
+import {
+  askOperator,
+  type OperatorAction,
+  type OperatorPlace,
+  type RecentError,
+  type RouteStats,
+} from 'spillway-http';
 import { type ConsoleEvent, type EventLog, eventsBetween } from './events.ts';
 import { History } from './history.ts';
 import { type BucketReading, findParts, type LaneReading, type Parts } from './parts.ts';
-
-export interface RouteReading {
-  readonly method: string;
-  readonly path: string;
-  readonly lane: string | null;
-  readonly domain: string;
-  readonly broken: boolean;
-  readonly answers: Readonly<Record<string, number>>;
-  readonly latencyMs: { readonly p50: number; readonly p99: number };
-  readonly loopMs: { readonly p99: number };
-}
-
-export interface ErrorReading {
-  readonly at?: string;
-  readonly code?: string;
-  readonly message?: string;
-  readonly stack?: string;
-  readonly route?: string;
-  readonly count?: number;
-}
 
 /** A service as it was when it answered last. */
 export interface ServiceReading {
@@ -35,7 +21,7 @@ export interface ServiceReading {
   readonly parts: Parts;
   /** Names of the parts that an operator can change. */
   readonly changeable: readonly string[];
-  readonly routes: readonly RouteReading[];
+  readonly routes: readonly RouteStats[];
 }
 
 /** Counts of a lane in the last minute. */
@@ -92,7 +78,7 @@ export class ServiceWatch {
   /** Median service times, by the name of the lane. */
   readonly serviceMs: Map<string, History> = new Map();
   reading: ServiceReading | undefined;
-  errors: readonly ErrorReading[] = [];
+  errors: readonly RecentError[] = [];
   /** Reason of its silence; undefined while it answers. */
   silence: string | undefined;
   readonly #place: OperatorPlace;
@@ -152,7 +138,7 @@ export class ServiceWatch {
   minuteOf({ name, arrived, refused }: LaneReading): LaneMinute {
     const before = this.#minute[0]?.lanes.get(name);
     const counts = Object.entries(refused).map(([reason, count]) => {
-      return { reason, count: count - (before?.refused[reason] ?? 0) };
+      return { reason, count: count - (before?.refused[reason as Refusal] ?? 0) };
     });
     const sum = counts.reduce((all, { count }) => all + count, 0);
     const most = counts.toSorted((a, b) => b.count - a.count)[0];
@@ -240,7 +226,7 @@ interface StatsAnswer {
   };
   readonly parts: unknown;
   readonly changeable?: readonly string[];
-  readonly routes: readonly RouteReading[];
+  readonly routes: readonly RouteStats[];
 }
 
 function add(all: Map<string, History>, name: string, value: number, at: number): void {

@@ -13,7 +13,6 @@ import type { Context } from './context.ts';
 import { Contributors } from './contributors/contributors.ts';
 import { fileRoutes } from './files/file-routes.ts';
 import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
-import type { OperationContext } from './operations/operation.ts';
 import { WorldFeed } from './pages/feed.ts';
 import { fleetPages } from './pages/pages.ts';
 import { primaryLockPath } from './primary/claim.ts';
@@ -104,10 +103,9 @@ async function contextOf(
   options: OpenFleetOptions,
   { database, errors, clock }: Foundation,
 ): Promise<Context> {
-  const { random = systemRandom, leaseMs = 5_000, baseUrl, foreignRepos } = options;
+  const { random = systemRandom, leaseMs = 5_000, baseUrl, foreignRepos = false } = options;
   const storage = new FleetStorage(database);
   await storage.migrate();
-  const users = new Users({ database, clock });
   const lockPath = primaryLockPath(options.database);
   const feed = new WorldFeed(clock);
   const onStored = (changes: Changes) => feed.note(changes);
@@ -118,27 +116,23 @@ async function contextOf(
   };
   const folder = options.folder ?? folderOf(options.database);
   const files = new FleetFiles({ ...options, database, folder, onFailure, clock });
-  const { books, github } = files;
-  const { bookSri = (book) => books.sri(book) } = options;
-  const contributors = new Contributors({ storage, primary, onFailure, clock });
-  const common = { storage, users, primary, baseUrl, clock };
-  const nets: OperationContext['nets'] = {
-    has: (name, signal) => files.obtainNet(name, signal),
-    noteTest: (name, test) => files.nets.noteTest(name, test),
-  };
-  const fetchBooks = (signal: AbortSignal) => files.refreshBooks(signal);
   const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;
   return {
-    ...common,
+    database,
+    storage,
+    users: new Users({ database, clock }),
+    primary,
     lanes: fleetLanes(clock),
     files,
-    contributors,
-    operations: { ...common, books, fetchBooks, nets, github, foreignRepos },
+    contributors: new Contributors({ storage, primary, onFailure, clock }),
     source: new StoredRuns({ primary, storage }),
     feed,
-    bookSri,
+    baseUrl,
+    foreignRepos,
+    bookSri: options.bookSri ?? ((book) => files.books.sri(book)),
     legacyUsernames: new Set(legacy),
     onFailure,
+    clock,
   };
 }
 

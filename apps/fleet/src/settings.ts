@@ -25,7 +25,9 @@ const url = {
   value: '<url>',
   rule: 'an address like https://example.org, without a slash at its end',
   pattern: /^(https?:\/\/\S*[^/\s])?$/,
-};
+} as const;
+/** The address of others, which may hold a password. */
+const foreignUrl = { ...url, hides: 'password' } as const;
 
 /** Each setting in the order in which it is shown. */
 const settingRules: SettingRules<Settings> = {
@@ -75,17 +77,17 @@ const settingRules: SettingRules<Settings> = {
     pattern: /^[0-9a-f.:/]+$|^loopback$/,
   }),
   netsUrl: text('where nets come from that are not here (default: nowhere)', {
-    ...url,
+    ...foreignUrl,
     absent: undefined,
   }),
   github: flag('whether GitHub is asked for books, and about new runs', true),
   foreignRepos: flag('whether accounts since July 2025 may test forks of other engines', false),
   githubUrl: text('its API, or a mirror (default https://api.github.com)', {
-    ...url,
+    ...foreignUrl,
     absent: 'https://api.github.com',
   }),
   githubRawUrl: text('its files, or a mirror (default https://raw.githubusercontent.com)', {
-    ...url,
+    ...foreignUrl,
     absent: 'https://raw.githubusercontent.com',
   }),
   githubToken: text('a token for GitHub (default: none)', {

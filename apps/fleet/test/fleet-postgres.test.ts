@@ -45,7 +45,7 @@ describe('a fleet service, on Postgres', () => {
     let game: object = {};
     {
       await using site = await FleetSite.open({ database, leaseMs });
-      await site.fleet.users.change('tester', { machineLimit: 1000 });
+      await site.fleet.users.change('tester', { machine_limit: 1000 });
       id = await site.run(sprtArgs(4));
       const tasks = await Promise.all(
         [0, 1, 2].map((at) => site.task({ unique_key: uniqueKey(at) })),

@@ -32,7 +32,7 @@ describe('a fleet service', () => {
     let task: object = {};
     {
       await using site = await FleetSite.open({ database });
-      await site.fleet.users.change('tester', { machineLimit: 1000 });
+      await site.fleet.users.change('tester', { machine_limit: 1000 });
       const fixed = await site.run({ priority: 1 });
       for (let at = 0; at < 5; at += 1) {
         const body = await site.task({ unique_key: uniqueKey(at) });
@@ -70,7 +70,7 @@ describe('a fleet service', () => {
 
   it('lets all who ask for a task at once wait for one commit', async () => {
     await using site = await FleetSite.open();
-    await site.fleet.users.change('tester', { machineLimit: 1000 });
+    await site.fleet.users.change('tester', { machine_limit: 1000 });
     await site.run({ num_games: 400_000 });
     const mine = await site.task({ unique_key: uniqueKey(100) });
     using other = new DatabaseSync(site.database.replace('sqlite:', ''));

@@ -7,7 +7,6 @@ import { nextTurn } from 'spillway/internal';
 import { Database } from 'spillway-sql';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
 import { FleetStorage } from '../src/storage/fleet-storage.ts';
-import { requestSpsa, requestTask } from '../src/world/hand-out.ts';
 import {
   approveRun,
   blockWorker,
@@ -17,8 +16,9 @@ import {
   unblockWorker,
 } from '../src/world/manage.ts';
 import type { Changes, RunArgs } from '../src/world/records.ts';
+import { requestTask } from '../src/world/request-task.ts';
 import { Run, type Task } from '../src/world/run.ts';
-import { updateTask } from '../src/world/update-task.ts';
+import { requestSpsa, updateTask } from '../src/world/update-task.ts';
 import { World } from '../src/world/world.ts';
 import { draws, runArgs, spsaArgs, stats, uniqueKey, worker } from './fixtures/fleet-scene.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';

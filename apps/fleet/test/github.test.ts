@@ -85,7 +85,7 @@ describe('what is asked of GitHub', () => {
     const { fleet } = stack.use(await FleetSite.open({ github }));
     await until(() => standIn.asked.length > 0);
     standIn.tellJson({ 'a.epd': entry });
-    const listed = (await operate(fleet.operations, 'book-list', {})) as { name: string }[];
+    const listed = (await operate(fleet, 'book-list', {})) as { name: string }[];
     assert.deepEqual(
       listed.map(({ name }) => name),
       ['a.epd'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { gameDuration, sprtBatchSize, timeControlRatio } from '../src/statistics/time-control.ts';
-import { hashSize, internalThroughput, memoryNeed, taskSize } from '../src/world/hand-out.ts';
+import { hashSize, internalThroughput, memoryNeed, taskSize } from '../src/world/request-task.ts';
 import { colours } from '../src/world/run.ts';
 import { crashOrTime, zeroStats } from '../src/world/world.ts';
 import { close, closeAll, golden, plain, unreadPaths } from './fixtures/golden.ts';

@@ -112,7 +112,11 @@ describe('the operator of a running server', () => {
   it('modifies and deletes runs, and each change is in the log with its approver', async () => {
     const { id } = await ask('run-add', { username: 'bob', run, by: 'ada' });
     const changed = await ask('run-modify', { id, priority: '3', info: 'Look.', by: 'ada' });
-    assert.deepEqual([changed.priority, changed.games], [3, '0/2000']);
+    assert.deepEqual([changed.priority, changed.games, changed.changed], [3, '0/2000', true]);
+    for (const given of [{}, { priority: 3 }]) {
+      const same = await ask('run-modify', { id, ...given, by: 'ada' });
+      assert.equal(same.changed, false, 'and nothing is logged');
+    }
     const { args } = await ask('run-show', { id });
     assert.deepEqual([args.info, args.num_games, args.throughput], ['Look.', 2000, 100]);
     assert.match(

@@ -237,6 +237,6 @@ describe('accounts', () => {
     const spaced = { ...right, username: ' erin\n', tests_repo: ' https://github.com/a/b ' };
     assert.equal((await visitor.post('/signup', spaced)).status, 422, 'blanks make no other name');
     await visitor.follow(await visitor.post('/signup', { ...spaced, username: ' fay ' }));
-    assert.equal((await site.fleet.users.find('fay'))?.testsRepo, 'https://github.com/a/b');
+    assert.equal((await site.fleet.users.find('fay'))?.tests_repo, 'https://github.com/a/b');
   });
 });

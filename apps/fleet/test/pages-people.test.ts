@@ -53,7 +53,7 @@ describe('pages about people, machines and nets', () => {
     const byName = (await bob.get('/contributors?sort=username&order=asc')).text;
     assert.ok(byName.indexOf('/tests/user/ada') < byName.indexOf('/tests/user/tester'));
     assert.equal((await bob.get('/contributors/monthly')).status, 200);
-    const listed = (input: object) => operate(site.fleet.operations, 'contributors', input);
+    const listed = (input: object) => operate(site.fleet, 'contributors', input);
     const rows = (await listed({})) as { username: string; cpu_hours: number; games: number }[];
     assert.deepEqual(new Set(rows.map(({ username }) => username)), new Set(names));
     assert.deepEqual(
@@ -146,7 +146,7 @@ describe('pages about people, machines and nets', () => {
     let lateMs = 0;
     const now = () => wallClock.now() + lateMs;
     const aged = stack.use(await FleetSite.open({ clock: { ...wallClock, now } }));
-    const made = await operate(aged.fleet.operations, 'user-link', { username: 'tester' });
+    const made = await operate(aged.fleet, 'user-link', { username: 'tester' });
     const { link } = made as { link: string };
     const visitor = new Visitor(aged);
     assert.equal((await visitor.get(link)).status, 200);

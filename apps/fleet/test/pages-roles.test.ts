@@ -154,4 +154,36 @@ describe('pages by role', () => {
     assert.equal(old.text.includes('secret words'), false);
     assert.equal(site.fleet.primary.world.run(id)?.record.finished, false);
   });
+
+  it('keep what was typed while a session ended until its owner has logged in again', async () => {
+    const carol = await Visitor.loggedIn(site, 'carol', password);
+    await carol.get('/tests/run');
+    carol.forget('fishtest_session');
+    const typed = { 'test-branch': 'typed-branch', 'run-info': 'one\r\ntwo <b>', password: 'x' };
+    const late = await carol.post('/tests/run', typed, { from: '/tests/run' });
+    assert.equal(late.status, 403);
+    assert.ok(late.text.includes('your form is shown again'), late.text);
+    const kept = fieldsOf(late.text);
+    const wrong = await carol.post('/login', { ...kept, username: 'carol', password: 'wrong' });
+    const access = { username: 'carol', password };
+    const shown = await carol.post('/login', { ...fieldsOf(wrong.text), ...access });
+    assert.equal(shown.status, 200);
+    assert.ok(shown.text.includes('action="/tests/run"') && shown.text.includes('href="/user"'));
+    assert.ok(shown.text.includes('value="typed-branch"') && shown.text.includes('two &lt;b'));
+    assert.equal(shown.text.includes('name="password"'), false);
+    const sent = await carol.post('/tests/run', { 'test-branch': 'typed-branch' });
+    assert.equal(sent.status, 422, 'its token is that of the new session');
+    assert.ok(sent.text.includes('value="typed-branch"'));
+    carol.forget('fishtest_session');
+    const other = await carol.post('/tests/run', typed, { from: '.evil.example/x' });
+    assert.equal(other.text.includes('typed-branch'), false, 'another site chooses nothing');
+  });
 });
+
+/** The hidden fields of a page but its token, which the visitor adds itself. */
+function fieldsOf(text: string): Record<string, string> {
+  const found = text.matchAll(/<input type="hidden" name="(kept_\w+)" value="([^"]*)"/g);
+  const plain = (value: string) =>
+    value.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&amp;', '&');
+  return Object.fromEntries([...found].map(([, name = '', value = '']) => [name, plain(value)]));
+}

@@ -72,7 +72,7 @@ describe('the form for a new run', () => {
     );
     assert.deepEqual([args.adjudication, args.auto_purge, args.throughput], [true, false, 50]);
     assert.equal(record.approved, false);
-    assert.equal((await site.fleet.users.find('bob'))?.testsRepo, right['tests-repo']);
+    assert.equal((await site.fleet.users.find('bob'))?.tests_repo, right['tests-repo']);
   });
 
   it('submits games, tunings, time odds and filters', async () => {

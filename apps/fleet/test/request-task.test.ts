@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { archFilter, demoUsername, wrap } from '../src/world/hand-out.ts';
 import { blockWorker, unblockWorker } from '../src/world/manage.ts';
+import { archFilter, demoUsername, wrap } from '../src/world/request-task.ts';
 import { failTask } from '../src/world/update-task.ts';
 import {
   assertInOrder,

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { calculateElo } from '../src/statistics/elo.ts';
 import { llr } from '../src/statistics/llr.ts';
 import { rawStatistics, resultText } from '../src/statistics/run-statistics.ts';
-import { byProgress, byUrgency, hoursLeft } from '../src/world/hand-out.ts';
+import { byProgress, byUrgency, hoursLeft } from '../src/world/run.ts';
 import { draws, Scene, sprtArgs, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { close, closeAll } from './fixtures/golden.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FileLock } from 'spillway';
@@ -50,7 +50,8 @@ const urlOf = (data: string) => `sqlite:${join(data, 'fleet.db')}`;
 
 async function exported(data: string, files = true, database = urlOf(data)): Promise<string> {
   let text = '';
-  for await (const line of exportFleet({ database, data, files })) text += line;
+  const onGone = (file: string) => assert.fail(file);
+  for await (const line of exportFleet({ database, data, files, onGone })) text += line;
   return text;
 }
 
@@ -165,6 +166,32 @@ describe('export and import', () => {
     }
     assert.deepEqual(content(await exported(to)), []);
     assert.deepEqual(await imported(to, `${lines.join('\n')}\n`), { rows: 7, files: 2 });
+  });
+
+  it('leave out games that a server removes meanwhile, and tell', async () => {
+    await using stack = new AsyncDisposableStack();
+    const folder = await temporaryFolder(stack);
+    const data = await filled(folder, 5);
+    const games = join(data, 'pgns', 'a'.repeat(24));
+    for (const task of [1, 2]) writeFileSync(join(games, `${task}-ab.pgn.gz`), 'games');
+    const gone: string[] = [];
+    const onGone = (file: string) => gone.push(file);
+    let text = '';
+    const removed = new Set<string>();
+    const options = { database: urlOf(data), data, files: true, onGone };
+    for await (const line of exportFleet(options)) {
+      text += line;
+      const { file } = JSON.parse(line);
+      if (!file?.startsWith('pgns/') || removed.size > 0) continue;
+      for (const name of readdirSync(games)) {
+        if (file.endsWith(`/${name}`)) continue;
+        rmSync(join(games, name));
+        removed.add(`pgns/${'a'.repeat(24)}/${name}`);
+      }
+    }
+    assert.equal(removed.size, 2);
+    assert.deepEqual(new Set(gone), removed);
+    assert.deepEqual(await imported(join(folder, 'to'), text), { rows: 7, files: 2 });
   });
 
   it('keep away from a database that a server decides about', async () => {

@@ -19,7 +19,7 @@ describe('the worker API, from a task to its end', () => {
 
   before(async () => {
     site = await FleetSite.open({ bookSri: (book) => (book === 'book.epd' ? 'sri' : undefined) });
-    await site.fleet.users.change('tester', { machineLimit: 1000 });
+    await site.fleet.users.change('tester', { machine_limit: 1000 });
   });
 
   after(() => site[Symbol.asyncDispose]());
@@ -107,10 +107,10 @@ describe('the worker API, from a task to its end', () => {
     await site.fleet.primary.change((fleet) =>
       unblockWorker(fleet, 'tester-7cores-0006y0', 'boss'),
     );
-    await site.fleet.users.change('tester', { machineLimit: 1 });
+    await site.fleet.users.change('tester', { machine_limit: 1 });
     const limited = await site.ask('request_task', { ...body, worker_info: info(fresh()) });
     assert.match(limited.json.error, /machine|limit/i);
-    await site.fleet.users.change('tester', { machineLimit: 1000 });
+    await site.fleet.users.change('tester', { machine_limit: 1000 });
   });
 
   it('gives a worker that asks again a new task, and fails the old one', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { operatorSocket } from 'spillway-http';
@@ -89,13 +89,12 @@ describe('the command line of the ranker', () => {
     assert.match(why.stdout, /A queue[\s\S]*like "Why a full queue/);
   });
 
-  it('makes no first user at a start that fails, since nobody would see the key', async () => {
+  it('leaves nothing behind at a start that is refused', async () => {
     const data = join(folder, 'taken');
     const told = await ranker(['serve', '--data', data, '--port', new URL(site.url).port]);
     assert.deepEqual([told.code, told.stdout], [1, '']);
     assert.match(told.stderr, /is in use; choose another with --port/);
-    const storage = await openStorage(`sqlite:${join(data, 'ranker.db')}`, stack);
-    assert.deepEqual(await storage.users.list(), []);
+    assert.equal(existsSync(data), false);
   });
 
   it('leaves nothing behind where a backup is refused', async () => {

@@ -22,6 +22,7 @@ export {
   type ListenAddress,
   listenFault,
   makeDatabaseFolder,
+  makeFolder,
   ServiceStop,
 } from './serve.ts';
 export {

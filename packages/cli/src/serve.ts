@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { existsSync, statSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, resolve } from 'node:path';
@@ -6,10 +7,20 @@ import type { Service } from 'spillway';
 import { onceAborted, StopSignal } from 'spillway/internal';
 import { exitCodes } from './program.ts';
 
+/** Makes a folder and those above it; only their owner may look into them. */
+export async function makeFolder(path: string): Promise<void> {
+  const folder = resolve(path);
+  // One by one: Node's `recursive` never ends where nobody may make a folder, as below /proc.
+  if (!existsSync(dirname(folder))) await makeFolder(dirname(folder));
+  await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST' || !statSync(folder).isDirectory()) throw error;
+  });
+}
+
 /** Makes the folder that a SQLite file will lie in; only its owner may look into it. */
 export async function makeDatabaseFolder(database: string): Promise<void> {
   const path = /^sqlite:(.+)$/s.exec(database)?.[1];
-  if (path !== undefined) await mkdir(dirname(resolve(path)), { recursive: true, mode: 0o700 });
+  if (path !== undefined) await makeFolder(dirname(resolve(path)));
 }
 
 /** The address that a program was to listen at. */

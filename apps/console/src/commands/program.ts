@@ -1,11 +1,13 @@
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { systemClock } from 'spillway';
 import { onceAborted, pause } from 'spillway/internal';
 import {
+  demandListenable,
   examplesOf,
   listenFault,
+  makeFolder,
   makeProgram,
   runProgram as run,
   StopSignal,
@@ -44,7 +46,6 @@ function serveCommand(): Command {
 async function serve({ data, host, port: listenPort, services }: ServeFlags): Promise<void> {
   using stop = new StopSignal({ left: () => 'Ended at once.' });
   const folder = resolve(data);
-  await mkdir(join(folder, 'console'), { recursive: true, mode: 0o700 });
   const call = { socket: operatorSocket(join(folder, 'console')), path: '/-/live' };
   const isAlone = await askOperator(call).then(
     () => false,
@@ -55,10 +56,14 @@ async function serve({ data, host, port: listenPort, services }: ServeFlags): Pr
     throw new Error(`a console runs already with --data ${folder}; ${how}`);
   }
   const remotes = services === undefined ? undefined : await readRemotes(services);
+  // A start that is refused leaves nothing behind.
+  const address = { host, ports: { '--port': listenPort } };
+  await demandListenable(address);
+  await makeFolder(join(folder, 'console'));
   const launcher = new ProcessLauncher();
   const opening = openConsole({ data: folder, remotes, host, port: listenPort, launcher });
   await using opened = await opening.catch((error: unknown) => {
-    throw listenFault(error, { host, ports: { '--port': listenPort } });
+    throw listenFault(error, address);
   });
   process.stdout.write(`Console is ready. Open it once with:\n  ${opened.openUrl()}\n`);
   process.stdout.write(`For another browser: npx console open --data '${folder}'\n`);

@@ -7,14 +7,13 @@ import {
   decimal,
   facts,
   field,
-  framedPage,
   hiddenFields,
   notice,
   pageHead,
 } from 'spillway-http/kit';
 import type { View } from '../open.ts';
 import type { ServiceWatch } from '../service-watch.ts';
-import { type Place, placeLinks, sessionOf, style } from './frame.ts';
+import { type FrameOptions, sendPage, sessionOf } from './frame.ts';
 
 /** The part that an operator wants to change. */
 export interface Target {
@@ -115,24 +114,12 @@ const choices: Readonly<Record<string, readonly Choice[]>> = {
   ],
 };
 
-export interface ActOptions {
-  readonly view: () => View;
-  readonly places: readonly Place[];
-}
-
 /** The page on which an operator changes one part, and the form behind it. */
-export function addActions(app: FastifyInstance, options: ActOptions): void {
+export function addActions(app: FastifyInstance, options: FrameOptions): void {
   const { view } = options;
   const show = (reply: FastifyReply, target: Target, outcome?: Outcome) => {
     const main = actView(target, view(), { token: reply.csrfToken(), outcome });
-    const page = framedPage({
-      title: `Change ${target.part || target.service}`,
-      main,
-      styles: [style],
-      services: [{ name: 'Console', href: '/', current: true }],
-      places: placeLinks(options.places, view()),
-    });
-    return reply.type('text/html; charset=utf-8').header('cache-control', 'no-store').send(page);
+    return sendPage(reply, { title: `Change ${target.part || target.service}`, main }, options);
   };
   app.get('/act', async (request, reply) => {
     const { done } = request.query as { readonly done?: string };

@@ -1,8 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { type Html, html } from 'spillway-http';
-import { card, empty, framedPage, pageHead, tag } from 'spillway-http/kit';
-import type { View } from '../open.ts';
-import { type Place, placeLinks, style } from './frame.ts';
+import { card, empty, pageHead, tag } from 'spillway-http/kit';
+import { type FrameOptions, sendPage } from './frame.ts';
 
 interface Parameter {
   readonly name: string;
@@ -24,22 +23,15 @@ interface Description {
 }
 
 /** The page that shows the API of a service, from the description that it serves itself. */
-export function addApi(app: FastifyInstance, view: () => View, places: readonly Place[]): void {
+export function addApi(app: FastifyInstance, options: FrameOptions): void {
   app.get('/api', async (request, reply) => {
     const { service: name } = request.query as { readonly service?: string };
-    const service = view().services.find((each) => each.name === name);
+    const service = options.view().services.find((each) => each.name === name);
     const found = await service?.ask('/-/openapi.json').catch(() => undefined);
     const none = empty({ title: 'No description', text: 'The service does not answer.' });
     const main = html`<div class="stack api">${pageHead({ title: `API of ${name ?? ''}` })}
 ${found === undefined ? none : operations(found as Description)}</div>`;
-    const page = framedPage({
-      title: `API of ${name ?? ''}`,
-      main,
-      styles: [style],
-      services: [{ name: 'Console', href: '/', current: true }],
-      places: placeLinks(places, view()),
-    });
-    return reply.type('text/html; charset=utf-8').header('cache-control', 'no-store').send(page);
+    return sendPage(reply, { title: `API of ${name ?? ''}`, main }, options);
   });
 }
 

@@ -17,13 +17,13 @@ interface Use {
 /** The permits that lanes share: whose they are, and what a burst of the last minute left. */
 export function budgetCards(service: ServiceWatch, lanes: readonly LaneReading[]): Html[] {
   return lanes
-    .filter((lane) => lane.limit > 0 && (lane.lanes ?? []).some(({ arrived }) => arrived > 0))
+    .filter((lane) => lane.limit > 0 && lane.lanes.some(({ arrived }) => arrived > 0))
     .map((root) => budgetCard(service, root));
 }
 
 function budgetCard(service: ServiceWatch, root: LaneReading): Html {
   const busiest = service.busiestOf(root);
-  const uses = (root.lanes ?? [])
+  const uses = root.lanes
     .map((lane): Use => ({ lane, peak: busiest.get(lane.name)?.inside ?? 0 }))
     .filter(({ peak }) => peak > 0)
     .toSorted((a, b) => b.peak - a.peak);

@@ -1,3 +1,4 @@
+import type { WorkerStats } from 'spillway';
 import { type Html, html } from 'spillway-http';
 import {
   bytes,
@@ -20,7 +21,6 @@ import type {
   HarvestReading,
   LeaseReading,
   PoolReading,
-  WorkerReading,
 } from '../parts.ts';
 import type { ServiceWatch } from '../service-watch.ts';
 import { actLink } from './act.ts';
@@ -49,7 +49,7 @@ const workerStates: Readonly<Record<string, StateName>> = {
   draining: 'draining',
 };
 
-function workerBox(worker: WorkerReading): Html {
+function workerBox(worker: WorkerStats): Html {
   const { index, ageMs, tasks, heapBytes, version, utilisation } = worker;
   const name = utilisation > 0.5 ? 'busy' : worker.state;
   return html`<div class="worker"><span class="spread"><b>w${index + 1}</b>

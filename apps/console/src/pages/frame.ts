@@ -1,6 +1,6 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Html } from 'spillway-http';
-import type { PlaceLink } from 'spillway-http/kit';
+import { framedPage, type PlaceLink } from 'spillway-http/kit';
 import type { View } from '../open.ts';
 
 /** A page of the console in its second row of links. */
@@ -14,6 +14,28 @@ export interface Place {
 
 export const style = '/console.css';
 export const cookieName = 'spillway-console';
+
+/** The pages of the console, and the state of the services that they show. */
+export interface FrameOptions {
+  readonly view: () => View;
+  readonly places: readonly Place[];
+}
+
+/** Sends a page that is not live, in the frame of the console. */
+export function sendPage(
+  reply: FastifyReply,
+  { title, main }: { readonly title: string; readonly main: Html },
+  { view, places }: FrameOptions,
+): FastifyReply {
+  const page = framedPage({
+    title,
+    main,
+    styles: [style],
+    services: [{ name: 'Console', href: '/', current: true }],
+    places: placeLinks(places, view()),
+  });
+  return reply.type('text/html; charset=utf-8').header('cache-control', 'no-store').send(page);
+}
 
 /** The links to all places, with their numbers. */
 export function placeLinks(places: readonly Place[], view: View, current?: Place): PlaceLink[] {

@@ -4,6 +4,7 @@ import {
   cells,
   decimal,
   duration,
+  meter,
   percent,
   sparkline,
   state,
@@ -20,8 +21,9 @@ export function usedLanes(service: ServiceWatch): Html {
   const idle = lanes.length - used.length;
   const rest =
     idle > 0 &&
-    html`<p class="card-body quiet small"><a href="/lanes?service=${service.name}">${decimal(idle)}
- ${idle === 1 ? 'lane has' : 'lanes have'}</a> had no calls yet.</p>`;
+    html`<p class="card-body quiet small">No calls yet:
+<a href="/lanes?service=${service.name}">${decimal(idle)}
+${idle === 1 ? 'lane' : 'lanes'}</a>.</p>`;
   return html`${used.length > 0 && laneTable(service, used)}${rest}`;
 }
 
@@ -66,11 +68,16 @@ export function laneTable(
   });
 }
 
+/** Permits that are drawn one by one. */
+const boxesMax = 32;
+
 function permits({ name, inside, limit }: LaneReading): Html {
-  const shown = Math.min(limit, 10_000);
-  const kinds = Array.from({ length: shown }, (_, at): CellKind => (at < inside ? 'on' : 'free'));
   const label = `${name}: ${inside} of ${limit} permits are in use`;
-  return html`<div class="permits">${cells(kinds, label)}
+  const boxes = Array.from({ length: Math.min(limit, boxesMax) }, (_, at): CellKind => {
+    return at < inside ? 'on' : 'free';
+  });
+  const bar = limit > boxesMax ? meter({ share: inside / limit, label }) : cells(boxes, label);
+  return html`<div class="permits">${bar}
 <span class="of"><b>${decimal(inside)}</b> of ${decimal(limit)}</span></div>`;
 }
 

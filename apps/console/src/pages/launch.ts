@@ -1,9 +1,8 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type Html, html } from 'spillway-http';
-import { button, card, framedPage, hiddenFields, notice, pageHead, table } from 'spillway-http/kit';
+import { button, card, hiddenFields, notice, pageHead, table } from 'spillway-http/kit';
 import type { Launcher, Login } from '../launcher.ts';
-import type { ActOptions } from './act.ts';
-import { placeLinks, style } from './frame.ts';
+import { type FrameOptions, sendPage } from './frame.ts';
 
 const path = '/launch';
 const demoText =
@@ -37,19 +36,13 @@ export function demoLink(launcher: Launcher | undefined): Html {
 }
 
 /** The page with first logins, and the switch of the demo. */
-export function addLaunch(app: FastifyInstance, { view, places }: ActOptions): void {
+export function addLaunch(app: FastifyInstance, options: FrameOptions): void {
+  const { view } = options;
   app.get(path, async (_request, reply) => {
     const { launcher } = view();
     if (launcher?.isThere !== true) return reply.redirect('/', 303);
     const main = launchView(launcher, reply);
-    const page = framedPage({
-      title: 'First logins and demo',
-      main,
-      styles: [style],
-      services: [{ name: 'Console', href: '/', current: true }],
-      places: placeLinks(places, view()),
-    });
-    return reply.type('text/html; charset=utf-8').header('cache-control', 'no-store').send(page);
+    return sendPage(reply, { title: 'First logins and demo', main }, options);
   });
   app.post(path, async (request, reply) => {
     const { action } = Object(request.body);

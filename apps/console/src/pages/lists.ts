@@ -1,8 +1,8 @@
-import { type Html, html } from 'spillway-http';
+import { type Html, html, type RouteStats } from 'spillway-http';
 import { card, decimal, duration, empty, pageHead, state, table, tag } from 'spillway-http/kit';
 import { adviseAll } from '../advice.ts';
 import type { View } from '../open.ts';
-import type { RouteReading, ServiceWatch } from '../service-watch.ts';
+import type { ServiceWatch } from '../service-watch.ts';
 import { poolCard, timeline } from './cards.ts';
 import { laneTable } from './lane-table.ts';
 
@@ -55,8 +55,9 @@ export function errorsView(view: View, chosen: string): Html {
     return html`${pageHead({ title: 'Errors' })}${empty({ title: 'No errors', text })}`;
   }
   const items = all.slice(0, 100).map(({ service, code, message, stack, at, route }) => {
-    const place = html`<span class="quiet">${service} ${route} ${at}</span>`;
-    const head = html`<b>${code ?? 'Error'}</b> ${message} ${place}`;
+    const time = new Date(at).toTimeString().slice(0, 8);
+    const place = html`<span class="quiet">${service} ${route} ${time}</span>`;
+    const head = html`<b>${code}</b> ${message} ${place}`;
     return html`<details><summary>${head}</summary><pre>${stack ?? 'no stack'}</pre></details>`;
   });
   const body = html`<div class="errors">${items}</div>`;
@@ -79,7 +80,7 @@ export function routesView(view: View, chosen: string): Html {
   return html`${pageHead({ title: 'Routes', about })}${cards}`;
 }
 
-function routeTable(service: string, routes: readonly RouteReading[]): Html {
+function routeTable(service: string, routes: readonly RouteStats[]): Html {
   return table({
     label: `Routes of ${service}`,
     rows: routes,

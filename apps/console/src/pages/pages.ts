@@ -66,9 +66,7 @@ export function addPages(app: FastifyInstance, { shown, view, tokens }: PagesOpt
       page: (main) => framed(place, main, view()),
     });
   }
-  addActions(app, { view, places });
-  addApi(app, view, places);
-  addLaunch(app, { view, places });
+  for (const add of [addActions, addApi, addLaunch]) add(app, { view, places });
 }
 
 function framed(current: Place, main: Html, view: View): Html {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Command, InvalidArgumentError } from 'commander';
-import { deadline, type Random, systemClock, systemRandom } from 'spillway';
+import { deadline, type Random, SingleFlight, systemClock, systemRandom } from 'spillway';
 import { pause } from 'spillway/internal';
 import { StopSignal, UsageError } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
@@ -8,7 +8,7 @@ import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import type { ShownUser } from '../operations/user-operations.ts';
 import { scoreOf } from '../statistics/elo.ts';
 import { randomPassword } from '../users/password.ts';
-import { type AssignedTask, demoUsername as username } from '../world/hand-out.ts';
+import { type AssignedTask, demoUsername as username } from '../world/request-task.ts';
 import { gamesOf, type Stats, zeroStats } from '../world/world.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 import type { Operator } from './operator.ts';
@@ -67,8 +67,8 @@ type TaskReply = Partial<AssignedTask> & { readonly task_alive?: boolean };
 class DemoWorkers {
   readonly #options: DemoOptions;
   readonly #password = randomPassword();
-  /** The check for an open run that is under way, so that the workers add only one. */
-  #adding: Promise<void> | undefined;
+  /** The check for an open run, so that the workers add only one. */
+  readonly #adding = new SingleFlight<void>();
 
   constructor(options: DemoOptions) {
     this.#options = options;
@@ -97,7 +97,7 @@ class DemoWorkers {
       const reply = await this.#post('request_task', info);
       if (reply?.run !== undefined) await this.#play(reply as AssignedTask, info);
       else if (!signal.aborted) {
-        await this.#demandRun();
+        await this.#adding.run('', () => this.#demandRun());
         await this.#pause();
       }
     }
@@ -121,13 +121,6 @@ class DemoWorkers {
 
   /** Adds a run if the last one is finished. */
   async #demandRun(): Promise<void> {
-    this.#adding ??= this.#addRun().finally(() => {
-      this.#adding = undefined;
-    });
-    await this.#adding;
-  }
-
-  async #addRun(): Promise<void> {
     const { operator } = this.#options;
     const open = (await operator.call('run-list', { limit: 1_000 })) as { username: string }[];
     if (open.some((run) => run.username === username)) return;

@@ -1,13 +1,14 @@
-import { join } from 'node:path';
 import { SpillwayError, systemRandom, wallClock } from 'spillway';
 import { makeDatabaseFolder } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
 import { Database } from 'spillway-sql';
-import { Books } from '../files/books.ts';
-import { Nets } from '../files/nets.ts';
+import type { OperationContext } from '../context.ts';
+import { FleetFiles } from '../files/fleet-files.ts';
+import type { Nets } from '../files/nets.ts';
 import { operate } from '../operations/operations.ts';
 import { primaryLockPath } from '../primary/claim.ts';
 import { Primary } from '../primary/primary.ts';
+import { StoredRuns } from '../read/stored-runs.ts';
 import { operatorPath } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
@@ -62,8 +63,7 @@ interface Answer {
 /** Makes the command itself the primary. */
 async function openLocal(settings: Settings, isReader: boolean): Promise<Operator> {
   await using parts = new AsyncDisposableStack();
-  const { storage, nets } = await openStorage(settings, isReader, parts);
-  const { database } = storage;
+  const { storage, files } = await openStorage(settings, isReader, parts);
   const clock = wallClock;
   const lockPath = primaryLockPath(settings.database);
   const terms = { leaseMs, lockPath, patienceMs: lockMsMax };
@@ -77,9 +77,18 @@ async function openLocal(settings: Settings, isReader: boolean): Promise<Operato
         'Run the command on its machine with its data folder, or stop the server first.',
     );
   }
-  const books = new Books(database);
-  await books.reload();
-  const context = { storage, users: new Users({ database, clock }), primary, books, nets, clock };
+  await files.books.reload();
+  const users = new Users({ database: storage.database, clock });
+  const context: OperationContext = {
+    storage,
+    users,
+    primary,
+    files,
+    source: new StoredRuns({ primary, storage }),
+    baseUrl: undefined,
+    foreignRepos: false,
+    clock,
+  };
   const opened = parts.move();
   return {
     call: (name, input) => operate(context, name, input),
@@ -91,15 +100,16 @@ async function openStorage(
   settings: Settings,
   isReader: boolean,
   parts: AsyncDisposableStack,
-): Promise<{ readonly storage: FleetStorage; readonly nets: Nets }> {
+): Promise<Pick<OperationContext, 'storage' | 'files'>> {
   await demandUsedDatabase(settings);
   checkNewDatabase(settings, isReader);
   await makeDatabaseFolder(settings.database);
   const database = parts.use(await Database.open<FleetSchema>({ url: settings.database }));
   const storage = new FleetStorage(database);
   await storage.migrate();
-  const folder = join(settings.data, 'nets');
-  return { storage, nets: new Nets({ folder, database, clock: wallClock }) };
+  // It is not started: nothing is fetched, and no job runs.
+  const own = { database, folder: settings.data, clock: wallClock };
+  return { storage, files: new FleetFiles({ ...own, onFailure: () => {} }) };
 }
 
 /** Works with the nets beside a running server, which has nothing about them in memory. */
@@ -109,7 +119,7 @@ export async function withNets<T>(
   work: (nets: Nets) => Promise<T>,
 ): Promise<T> {
   await using parts = new AsyncDisposableStack();
-  return await work((await openStorage(settings, isReader, parts)).nets);
+  return await work((await openStorage(settings, isReader, parts)).files.nets);
 }
 
 async function isThere(socket: string): Promise<boolean> {

@@ -1,16 +1,16 @@
-import { mkdir } from 'node:fs/promises';
 import { SpillwayError } from 'spillway';
 import {
   demandListenable,
   listenFault,
   makeDatabaseFolder,
+  makeFolder,
   ServiceStop,
   UsageError,
 } from 'spillway-cli';
 import { type OperatorRemote, operatorSocket } from 'spillway-http';
 import { type FleetService, openFleet } from '../open-fleet.ts';
 import { operatorApi } from '../server/operator-api.ts';
-import type { Settings } from '../settings.ts';
+import { type Settings, settingsReader } from '../settings.ts';
 import { randomPassword } from '../users/password.ts';
 import { approversGroup } from '../users/users.ts';
 import { systemUser } from '../world/records.ts';
@@ -20,18 +20,7 @@ import { demandUsedDatabase, noteDatabase } from './used-database.ts';
 const firstUser = 'admin';
 
 /** The settings whose values operators see; of all others they see whether they are set. */
-const shown: readonly (keyof Settings)[] = [
-  'data',
-  'databaseConnections',
-  'host',
-  'port',
-  'publicUrl',
-  'operatorPort',
-  'trustProxy',
-  'github',
-  'foreignRepos',
-  'log',
-];
+const shown = settingsReader.names.filter((name) => settingsReader.rules[name].hides === undefined);
 
 /** The time in which a proxy notices that the server is about to close, in milliseconds. */
 const lameDuckMs = 2_000;
@@ -43,9 +32,11 @@ export async function serve(settings: Settings): Promise<number> {
   // A start that is refused leaves nothing behind.
   const remote = remoteOf(settings);
   await demandUsedDatabase(settings);
-  const address = { host: settings.host, ports: { '--port': settings.port } };
+  const ports = { '--port': settings.port, ...(remote && { '--operator-port': remote.port }) };
+  const address = { host: settings.host, ports };
   await demandListenable(address);
   await makeDatabaseFolder(settings.database);
+  await makeFolder(settings.data);
   const fleet = await openFleet({
     database: settings.database,
     databaseConnections: settings.databaseConnections,
@@ -67,9 +58,8 @@ export async function serve(settings: Settings): Promise<number> {
     },
     leaseMs,
   });
-  await mkdir(settings.data, { recursive: true, mode: 0o700 });
-  const { service, server, operations: context } = fleet;
-  await server.operator.app.register(operatorApi, { context });
+  const { service, server } = fleet;
+  await server.operator.app.register(operatorApi, fleet);
   await service.start().catch((error: unknown) => {
     throw listenFault(error, address);
   });

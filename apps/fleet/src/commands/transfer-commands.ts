@@ -16,7 +16,10 @@ export function exportCommand(): Command {
     .action(async (file: string | undefined, options: { files: boolean }, self: Command) => {
       const { database, data } = await usedSettings(self);
       const { exportFleet } = await import('../transfer/export-fleet.ts');
-      await writeBackup(exportFleet({ database, data, files: options.files }), file);
+      const onGone = (gone: string) => {
+        process.stderr.write(`${gone} was removed meanwhile, and is left out.\n`);
+      };
+      await writeBackup(exportFleet({ database, data, files: options.files, onGone }), file);
     });
   return withSettings(command, ['data', 'database']);
 }

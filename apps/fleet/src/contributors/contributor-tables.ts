@@ -3,7 +3,7 @@ import type { Database } from 'spillway-sql';
 import { gameDuration } from '../statistics/time-control.ts';
 import { fenceQuery } from '../storage/change-writer.ts';
 import type { ContributorRow, FleetSchema } from '../storage/fleet-schema.ts';
-import { taskRecord, Upsert } from '../storage/rows.ts';
+import { taskRecord, upserts } from '../storage/rows.ts';
 import type { RunArgs, RunRecord, TaskRecord } from '../world/records.ts';
 import { gamesOf } from '../world/world.ts';
 
@@ -82,18 +82,9 @@ const pageSize = 500;
 /** The tables of what users gave. Nobody but the primary's one job writes them. */
 export class ContributorTables {
   readonly #database: Database<FleetSchema>;
-  readonly #deltas: Upsert<FleetSchema['deltas']>;
-  readonly #rows: Readonly<Record<ContributorTable, Upsert<ContributorRow>>>;
 
   constructor(database: Database<FleetSchema>) {
     this.#database = database;
-    const { kind } = database;
-    const delta = ['run_id', 'start_time', 'last_updated', 'bad_tasks', 'counted'];
-    this.#deltas = new Upsert({ kind, table: 'deltas', keys: ['run_id'], columns: delta });
-    const columns = ['username', 'cpu_hours', 'record'];
-    const upsert = (table: ContributorTable) =>
-      new Upsert<ContributorRow>({ kind, table, keys: ['username'], columns });
-    this.#rows = { contributors: upsert('contributors'), top_month: upsert('top_month') };
   }
 
   /** The most hours first. */
@@ -194,8 +185,10 @@ export class ContributorTables {
     const counted = JSON.stringify([...now.byUser]);
     await database.batch([
       fenceQuery({ database, fence }),
-      ...this.#deltas.queries([{ run_id, start_time, last_updated, bad_tasks, counted }]),
-      ...this.#rows.contributors.queries(rows),
+      ...upserts(database.kind, 'deltas', [
+        { run_id, start_time, last_updated, bad_tasks, counted },
+      ]),
+      ...upserts(database.kind, 'contributors', rows),
     ]);
   }
 
@@ -226,8 +219,8 @@ export class ContributorTables {
     const queries: CompiledQuery[] = [
       fenceQuery({ database, fence }),
       database.kysely.deleteFrom('top_month').compile(),
-      ...this.#rows.top_month.queries(rows),
-      ...this.#rows.contributors.queries(totals),
+      ...upserts(database.kind, 'top_month', rows),
+      ...upserts(database.kind, 'contributors', totals),
     ];
     await database.batch(queries);
   }

@@ -1,4 +1,4 @@
-import { type CloseOptions, type Every, every, type Part } from 'spillway';
+import { type CloseOptions, type Every, every, type Part, SingleFlight } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import type { Context } from '../context.ts';
 import type { Run } from '../world/run.ts';
@@ -31,7 +31,7 @@ export class Contributors implements Part {
   readonly #tables: ContributorTables;
   readonly #job: Every;
   #first: Disposable | undefined;
-  #counting: Promise<void> | undefined;
+  readonly #counting = new SingleFlight<void>();
   #stopped = false;
 
   constructor(options: ContributorsOptions) {
@@ -52,7 +52,6 @@ export class Contributors implements Part {
     this.#stopped = true;
     this.#first?.[Symbol.dispose]();
     await this.#job.close(options);
-    await this.#counting?.catch(() => {});
   }
 
   /** The most hours first; as old as the last count. */
@@ -62,10 +61,7 @@ export class Contributors implements Part {
 
   /** Counts what is new, if this is the primary; joins a count that is under way. */
   count(): Promise<void> {
-    this.#counting ??= this.#count().finally(() => {
-      this.#counting = undefined;
-    });
-    return this.#counting;
+    return this.#counting.run('', () => this.#count());
   }
 
   async #count(): Promise<void> {

@@ -1,7 +1,18 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { Clock } from 'spillway';
 import { renameDurably, syncFolder } from 'spillway/internal';
+import type { Database } from 'spillway-sql';
+import type { FleetSchema } from '../storage/fleet-schema.ts';
+
+/** A folder of files, made if it is not there, and the database that has a row for each. */
+export interface FolderOptions {
+  readonly folder: string;
+  readonly database: Database<FleetSchema>;
+  /** Its `now` is UNIX time in milliseconds. */
+  readonly clock: Clock;
+}
 
 const suffix = '.part';
 /** Longer than any upload may take. */

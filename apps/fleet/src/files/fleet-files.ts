@@ -63,7 +63,6 @@ export class FleetFiles implements Part {
   readonly #options: FleetFilesOptions;
   readonly #dispatcher: Dispatcher | undefined;
   readonly #netHost: OutsideHost | undefined;
-  readonly #budget: GithubBudget;
   /** Nets that are on their way here; bounded by what the host's lane lets wait. */
   readonly #coming = new SingleFlight<boolean>();
   /** Times at which nets were last looked for in vain. */
@@ -76,7 +75,6 @@ export class FleetFiles implements Part {
     this.pgns = new Pgns({ folder: join(folder, 'pgns'), database, clock });
     this.nets = new Nets({ folder: join(folder, 'nets'), database, clock });
     this.books = new Books(database);
-    this.#budget = new GithubBudget(clock);
     if (github === undefined && netsUrl === undefined) return;
     const dispatcher = outsideDispatcher(proxy);
     this.#dispatcher = dispatcher;
@@ -91,7 +89,7 @@ export class FleetFiles implements Part {
 
   /** Calls that GitHub still grants; without GitHub, those that it would grant. */
   get budget(): GithubBudgetState {
-    return this.github?.budget ?? this.#budget.state;
+    return this.github?.budget ?? new GithubBudget(this.#options.clock).state;
   }
 
   async start(): Promise<void> {

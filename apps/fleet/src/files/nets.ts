@@ -2,23 +2,14 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { BoundedMap, type Clock, Lane, SingleFlight } from 'spillway';
+import { BoundedMap, Lane, SingleFlight } from 'spillway';
 import { type Download, fileDownload } from 'spillway-http';
-import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
-import type { FleetSchema, NetRow } from '../storage/fleet-schema.ts';
+import type { NetRow } from '../storage/fleet-schema.ts';
 import { actionRow } from '../storage/rows.ts';
 import { systemUser } from '../world/records.ts';
-import { DraftFile, sweepDrafts } from './draft-file.ts';
-
-export interface NetsOptions {
-  /** Folder of the nets; files may also be put there by hand. Made if it is not there. */
-  readonly folder: string;
-  readonly database: Database<FleetSchema>;
-  /** Its `now` is UNIX time in milliseconds. */
-  readonly clock: Clock;
-}
+import { DraftFile, type FolderOptions, sweepDrafts } from './draft-file.ts';
 
 /** A net by its name and its content, which fit. */
 export interface Net {
@@ -37,15 +28,15 @@ interface CheckedNet {
   readonly sha256: string;
 }
 
-/** Engine networks, each named by the first 12 digits of its SHA-256. */
+/** Engine networks, each named by the first 12 digits of its SHA-256; some put there by hand. */
 export class Nets {
-  readonly #options: NetsOptions;
+  readonly #options: FolderOptions;
   /** Checked versions of files, with their digests; the least recently used is forgotten first. */
   readonly #checked = new BoundedMap<string, CheckedNet>({ countMax: checkedMax });
   readonly #running = new SingleFlight<string>();
   readonly #lane: Lane;
 
-  constructor(options: NetsOptions) {
+  constructor(options: FolderOptions) {
     this.#options = options;
     const limits = { limit: { fixed: 2 }, queueMax: 100, deadlineMs: 60_000 };
     this.#lane = new Lane({ name: 'net-check', ...limits, clock: options.clock });

@@ -6,23 +6,14 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import type { FastifyRequest } from 'fastify';
-import type { Clock, Gate } from 'spillway';
+import type { Gate } from 'spillway';
 import { check } from 'spillway/internal';
 import type { Piece } from 'spillway-http';
-import type { Database } from 'spillway-sql';
 import { fleetError } from '../errors.ts';
 import { ltcFrom } from '../read/stored-runs.ts';
-import type { FleetSchema, PgnRow } from '../storage/fleet-schema.ts';
-import { DraftFile, sweepDrafts } from './draft-file.ts';
+import type { PgnRow } from '../storage/fleet-schema.ts';
+import { DraftFile, type FolderOptions, sweepDrafts } from './draft-file.ts';
 import { UploadBody } from './upload-body.ts';
-
-export interface PgnsOptions {
-  /** Folder of the games; made if it is not there. */
-  readonly folder: string;
-  readonly database: Database<FleetSchema>;
-  /** UNIX milliseconds. */
-  readonly clock: Pick<Clock, 'now'>;
-}
 
 /** The games of one task. */
 export interface StoredPgn {
@@ -52,9 +43,9 @@ const days = { stc: 1, ltc: 10, unfinished: 50 };
  * names it any more, so that what a row says can be read at any time.
  */
 export class Pgns {
-  readonly #options: PgnsOptions;
+  readonly #options: FolderOptions;
 
-  constructor(options: PgnsOptions) {
+  constructor(options: FolderOptions) {
     this.#options = options;
   }
 
@@ -205,7 +196,7 @@ export async function checkGzip(path: string, options: GzipCheckOptions): Promis
       }
     }
   };
-  const file = createReadStream(path, { highWaterMark: 262_144 });
+  const file = createReadStream(path, { highWaterMark });
   try {
     await pipeline(file, gunzip, count, { signal });
   } catch (error) {

@@ -1,17 +1,12 @@
 import { table } from 'spillway-cli';
+import type { OperationContext } from '../context.ts';
 import { ContributorTables } from '../contributors/contributor-tables.ts';
 import { fleetError } from '../errors.ts';
 import { type Book, type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { blockWorker, unblockWorker } from '../world/manage.ts';
 import { any, flag, integerIn, text } from './fields.ts';
-import {
-  type Actor,
-  type AnyOperation,
-  knownBooks,
-  type OperationContext,
-  operation,
-} from './operation.ts';
+import { type Actor, type AnyOperation, knownBooks, operation } from './operation.ts';
 
 /** Openings that runs begin with. */
 export const bookOperations: Readonly<Record<string, AnyOperation>> = {
@@ -40,12 +35,12 @@ const noBooks =
 
 /** Adds a list of books, with an entry in the log. */
 export async function addBooks(
-  { books, storage, clock }: OperationContext,
+  { files, storage, clock }: OperationContext,
   list: unknown,
   { username }: Actor,
 ): Promise<Book[]> {
   const added = readBookList(list);
-  await books.store(added);
+  await files.books.store(added);
   const message = `added ${[...added.keys()].join(', ')}`;
   await storage.log({ time: clock.now() / 1000, action: 'new_book', username, message });
   return shownBooks(added);

@@ -1,29 +1,6 @@
+import type { OperationContext } from '../context.ts';
 import type { Books } from '../files/books.ts';
-import type { Nets } from '../files/nets.ts';
-import type { Github } from '../outside/github.ts';
-import type { Primary } from '../primary/primary.ts';
-import type { FleetStorage } from '../storage/fleet-storage.ts';
-import type { Users } from '../users/users.ts';
 import { type Field, type Fields, type InputOf, text } from './fields.ts';
-
-/** The parts of the fleet that operations work with. */
-export interface OperationContext {
-  readonly primary: Pick<Primary, 'world' | 'change' | 'recall'>;
-  readonly storage: FleetStorage;
-  readonly users: Users;
-  /** UNIX milliseconds. */
-  readonly clock: { now(): number };
-  readonly books: Pick<Books, 'books' | 'store'>;
-  /** Fetches the list of books from GitHub. @default there is none */
-  readonly fetchBooks?: ((signal: AbortSignal) => Promise<void>) | undefined;
-  readonly nets: Pick<Nets, 'has' | 'noteTest'>;
-  /** The source of commits and benches. @default none: they are given by hand */
-  readonly github?: Pick<Github, 'branch' | 'latestBench' | 'repository'> | undefined;
-  /** True if all accounts may test engines that are no fork of the official one. @default false */
-  readonly foreignRepos?: boolean | undefined;
-  /** Address of the server for people, without a slash at the end. @default unknown */
-  readonly baseUrl?: string | undefined;
-}
 
 /** The user, or the system, that asks for an operation. */
 export interface Actor {
@@ -76,10 +53,11 @@ export function operation<F extends Fields, Out>(described: Operation<F, Out>): 
 const fetchMsMax = 5_000;
 
 /** The books that runs can use; on a server that has none yet, fetched first. */
-export async function knownBooks(context: OperationContext): Promise<Books['books']> {
-  const { books, fetchBooks } = context;
-  if (books.books.size === 0) await fetchBooks?.(AbortSignal.timeout(fetchMsMax)).catch(() => {});
-  return books.books;
+export async function knownBooks({ files }: OperationContext): Promise<Books['books']> {
+  const { books } = files.books;
+  if (books.size > 0) return books;
+  await files.refreshBooks(AbortSignal.timeout(fetchMsMax)).catch(() => {});
+  return files.books.books;
 }
 
 /** An account that is there; its name may be older than the rule for names. */

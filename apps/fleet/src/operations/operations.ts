@@ -1,5 +1,6 @@
 import { didYouMean } from 'spillway-cli';
 import { httpError } from 'spillway-http';
+import type { OperationContext } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { approversGroup } from '../users/users.ts';
 import { systemUser } from '../world/records.ts';
@@ -12,7 +13,7 @@ import {
   optional,
   readFields,
 } from './fields.ts';
-import { type Actor, type AnyOperation, accountField, type OperationContext } from './operation.ts';
+import { type Actor, type AnyOperation, accountField } from './operation.ts';
 import { runOperations } from './run-operations.ts';
 import { sampleOperations } from './sample.ts';
 import { userOperations } from './user-operations.ts';

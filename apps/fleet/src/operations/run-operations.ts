@@ -1,9 +1,9 @@
 import { table } from 'spillway-cli';
+import type { OperationContext } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { resultText } from '../statistics/run-statistics.ts';
-import { objectId, runRecord } from '../storage/rows.ts';
-import { byProgress } from '../world/hand-out.ts';
+import { objectId } from '../storage/rows.ts';
 import {
   addRun,
   approveRun,
@@ -15,14 +15,13 @@ import {
   stopByUser,
 } from '../world/manage.ts';
 import type { Changes } from '../world/records.ts';
-import { Run } from '../world/run.ts';
+import { byProgress, Run } from '../world/run.ts';
 import { gamesOf, type World } from '../world/world.ts';
 import { any, flag, InputError, integer, integerIn, optional, text } from './fields.ts';
 import {
   type Actor,
   type AnyOperation,
   knownBooks,
-  type OperationContext,
   operation,
   type Question,
 } from './operation.ts';
@@ -177,10 +176,16 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       const given = Object.entries(sent).filter(([, value]) => value !== undefined);
       const as = { num_games, priority, throughput, auto_purge, info };
       const to = { ...as, ...Object.fromEntries(given) };
-      await context.primary.change((world) => modifyRun(world, run, to, by));
-      return shownRun(run);
+      const changed = await context.primary.decide((world) => {
+        const changes = modifyRun(world, run, to, by);
+        return { reply: changes.runs.size > 0, changes };
+      });
+      return { ...shownRun(run), changed };
     },
-    say: (run) => `Run ${run.id} was changed: ${run.status}, priority ${run.priority}.`,
+    say: (run) => {
+      const done = run.changed ? 'was changed' : 'stays as it is: no other value was given';
+      return `Run ${run.id} ${done}; ${run.status}, priority ${run.priority}.`;
+    },
   }),
 
   'run-list': operation({
@@ -229,56 +234,49 @@ export async function submitRun(
   { username: by }: Actor,
 ): Promise<ShownRun> {
   const { username, trial, approve } = input;
-  const { users, github, primary, clock, foreignRepos = false } = context;
+  const { users, files, primary, clock, foreignRepos } = context;
+  const { github, nets } = files;
   const user = await users.find(username);
   if (user === undefined) {
     const message = `must be a user, and ${username} is none; see fleet user add`;
     throw new InputError([{ field: 'username', message }]);
   }
   const sent = await completeSubmission(input.run, github);
-  const nets = await knownNets(context, sent);
-  const books = await knownBooks(context);
-  const read = readSubmission(sent, { username, trial, books, nets });
-  const { registrationTime } = user;
+  const known = { books: await knownBooks(context), nets: await knownNets(context, sent) };
+  const read = readSubmission(sent, { username, trial, ...known });
+  const { registration_time: registrationTime } = user;
   const checked = await checkSource(read, { github, registrationTime, foreignRepos });
   const { args, rescheduledFrom } = checked.submission;
   const now = clock.now();
-  const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }), [], []);
+  const run = new Run(newRunRecord({ id: objectId(now), args, now, rescheduledFrom }));
   if (approve) ofOthers(run, by);
   await primary.change((world) => addRun(world, run, submissionText(args)));
   for (const net of new Set([...args.base_nets, ...args.new_nets])) {
-    await context.nets.noteTest(net, { id: run.id, date: now });
+    await nets.noteTest(net, { id: run.id, date: now });
   }
-  await users.change(username, { testsRepo: args.tests_repo });
+  await users.change(username, { tests_repo: args.tests_repo });
   if (approve) await primary.change((world) => approveRun(world, run, by));
   return { ...shownRun(run), warnings: checked.warnings };
 }
 
 async function listRuns(
-  { primary, storage }: OperationContext,
+  { primary, source }: OperationContext,
   { finished, limit }: { readonly finished: boolean; readonly limit: number },
 ): Promise<ShownRun[]> {
   if (!finished) {
     return [...primary.world.unfinished].sort(byProgress).slice(0, limit).map(shownRun);
   }
-  const rows = await storage.database.kysely
-    .selectFrom('runs')
-    .selectAll()
-    .where('finished', '=', 1)
-    .where('deleted', '=', 0)
-    .orderBy('last_updated', 'desc')
-    .limit(limit)
-    .execute();
-  return rows.map((row) => shownRun(new Run(runRecord(row), [], [])));
+  const records = await source.finished({ pageSize: limit });
+  return [...records].map((record) => shownRun(new Run(record)));
 }
 
 /** The nets that a submission names and that are here. */
-async function knownNets({ nets }: OperationContext, sent: unknown): Promise<Set<string>> {
+async function knownNets({ files }: OperationContext, sent: unknown): Promise<Set<string>> {
   const { new_nets, base_nets } = Object(sent);
   const named = [new_nets, base_nets].flat().flatMap((names) => String(names ?? '').split(','));
   const known = new Set<string>();
   for (const name of new Set(named.slice(0, netsMax).map((one) => one.trim()))) {
-    if (await nets.has(name)) known.add(name);
+    if (await files.obtainNet(name)) known.add(name);
   }
   return known;
 }

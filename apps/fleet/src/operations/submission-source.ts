@@ -1,8 +1,8 @@
 import type { Github } from '../outside/github.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { brackets } from '../statistics/run-statistics.ts';
-import { hashSize } from '../world/hand-out.ts';
 import type { RunArgs } from '../world/records.ts';
+import { hashSize } from '../world/request-task.ts';
 import { demandFaultless, type FieldFault, InputError } from './fields.ts';
 import { officialRepo, type Submission } from './submission.ts';
 

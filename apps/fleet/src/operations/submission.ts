@@ -8,8 +8,8 @@ import {
   timeControlPattern,
   timeControlRatio,
 } from '../statistics/time-control.ts';
-import { archFilter } from '../world/hand-out.ts';
 import type { RunArgs } from '../world/records.ts';
+import { archFilter } from '../world/request-task.ts';
 import {
   any,
   demandFaultless,

@@ -8,13 +8,10 @@ import { type Field, flag, integerIn, optional, secret, text } from './fields.ts
 import { type AnyOperation, accountField, operation } from './operation.ts';
 
 /** A user as operators see one. */
-export interface ShownUser {
-  readonly username: string;
+export interface ShownUser
+  extends Pick<User, 'username' | 'machine_limit' | 'email' | 'tests_repo'> {
   readonly status: 'active' | 'pending' | 'blocked';
   readonly approver: boolean;
-  readonly machine_limit: number;
-  readonly email: string;
-  readonly tests_repo: string;
   readonly registered: string;
   /** False for an account that was imported and has not chosen a password yet. */
   readonly has_password: boolean;
@@ -63,10 +60,9 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
       tests_repo: repositoryField,
     },
     role: 'approver',
-    do: async ({ users }, { approver, machines, tests_repo, ...given }, { username: by }) => {
+    do: async ({ users }, { approver, machines, ...given }, { username: by }) => {
       const groups = approver ? [approversGroup] : [];
-      const all = { ...given, groups, machineLimit: machines, testsRepo: tests_repo };
-      return shown(await users.add(all, by));
+      return shown(await users.add({ ...given, groups, machine_limit: machines }, by));
     },
     say: ({ username }) => `${username} was added.`,
   }),
@@ -117,10 +113,10 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     words: ['username', 'machines'],
     input: { username: accountField, machines: integerIn(0, 10_000) },
     role: 'approver',
-    do: async ({ users }, { username, machines: machineLimit }, { username: by }) => {
-      const message = `machine limit changed to ${machineLimit}`;
+    do: async ({ users }, { username, machines: machine_limit }, { username: by }) => {
+      const message = `machine limit changed to ${machine_limit}`;
       const log = { by, action: 'modify_user', message } as const;
-      return changed(username, await users.change(username, { machineLimit }, log));
+      return changed(username, await users.change(username, { machine_limit }, log));
     },
     say: ({ username, machine_limit }) =>
       `${username} may have ${machine_limit} tasks at once at one address.`,
@@ -172,16 +168,13 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     role: 'approver',
     ownerOf: (_context, { username }) => username,
     do: async ({ users }, { username, ...to }, { username: by }) => {
-      if (to.email === undefined && to.tests_repo === undefined) {
+      const given = Object.entries(to).filter(([, value]) => value !== undefined);
+      if (given.length === 0) {
         const text = 'nothing to change: give --email or --tests-repo';
         throw fleetError('REQUEST_REFUSED', text);
       }
       const log = { by, action: 'modify_user', message: 'profile changed' } as const;
-      const change = {
-        ...(to.email !== undefined && { email: to.email }),
-        ...(to.tests_repo !== undefined && { testsRepo: to.tests_repo }),
-      };
-      return changed(username, await users.change(username, change, log));
+      return changed(username, await users.change(username, Object.fromEntries(given), log));
     },
     say: ({ username }) => `${username} was changed.`,
   }),
@@ -218,10 +211,10 @@ function shown(user: User): ShownUser {
     username: user.username,
     status: user.blocked ? 'blocked' : waiting,
     approver: user.groups.includes(approversGroup),
-    machine_limit: user.machineLimit,
+    machine_limit: user.machine_limit,
     email: user.email,
-    tests_repo: user.testsRepo,
-    registered: new Date(user.registrationTime).toISOString(),
-    has_password: user.passwordHash !== impossibleHash,
+    tests_repo: user.tests_repo,
+    registered: new Date(user.registration_time).toISOString(),
+    has_password: user.password_hash !== impossibleHash,
   };
 }

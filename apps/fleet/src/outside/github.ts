@@ -3,8 +3,7 @@ import type { Dispatcher } from 'undici';
 import { fleetError } from '../errors.ts';
 import { type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/patterns.ts';
-import { OutsideHost, type OutsideHostOptions } from './outside-host.ts';
-import { OutsideSource } from './outside-source.ts';
+import { OutsideHost } from './outside-host.ts';
 
 export interface GithubOptions {
   /** Address of the API. @default 'https://api.github.com' */
@@ -50,7 +49,7 @@ export interface GithubStats {
   readonly budget: GithubBudgetState;
   readonly api: OutsideHost['stats'];
   readonly raw: OutsideHost['stats'];
-  readonly cache: OutsideSource['stats'];
+  readonly cache: OutsideHost['cacheStats'];
 }
 
 const sha = /^[0-9a-f]{40}$/;
@@ -61,18 +60,14 @@ const masterFreshMs = 600_000;
 /** Client for the fleet's questions to GitHub. All answers can be given by hand instead. */
 export class Github {
   readonly #budget: GithubBudget;
-  readonly #apiHost: OutsideHost;
-  readonly #rawHost: OutsideHost;
-  readonly #api: OutsideSource;
-  readonly #raw: OutsideSource;
+  readonly #api: OutsideHost;
+  readonly #raw: OutsideHost;
 
   constructor(options: GithubOptions) {
     const { token, clock, dispatcher } = options;
     const agent = { 'user-agent': 'spillway-fleet' };
-    const common = { dispatcher, clock } satisfies Partial<OutsideHostOptions>;
     this.#budget = new GithubBudget(clock);
-    this.#apiHost = new OutsideHost({
-      ...common,
+    this.#api = new OutsideHost({
       name: 'github',
       url: options.apiUrl ?? 'https://api.github.com',
       headers: {
@@ -80,24 +75,22 @@ export class Github {
         accept: 'application/vnd.github+json',
         ...(token && { authorization: `Bearer ${token}` }),
       },
+      note: (headers) => this.#budget.note(headers),
+      dispatcher,
+      clock,
     });
-    this.#rawHost = new OutsideHost({
-      ...common,
+    this.#raw = new OutsideHost({
       name: 'github-files',
       url: options.rawUrl ?? 'https://raw.githubusercontent.com',
       headers: agent,
-    });
-    this.#api = new OutsideSource({
-      host: this.#apiHost,
+      dispatcher,
       clock,
-      note: (headers) => this.#budget.note(headers),
     });
-    this.#raw = new OutsideSource({ host: this.#rawHost, clock });
   }
 
   get stats(): GithubStats {
-    const hosts = { api: this.#apiHost.stats, raw: this.#rawHost.stats };
-    return { budget: this.budget, ...hosts, cache: this.#api.stats };
+    const hosts = { api: this.#api.stats, raw: this.#raw.stats };
+    return { budget: this.budget, ...hosts, cache: this.#api.cacheStats };
   }
 
   /** Answer to `/api/rate_limit`. */

@@ -1,4 +1,5 @@
 import {
+  BoundedMap,
   Breaker,
   Bucket,
   type Clock,
@@ -6,9 +7,10 @@ import {
   type Outbound,
   type OutboundStats,
   outbound,
+  SingleFlight,
   SpillwayError,
 } from 'spillway';
-import { check, checkNumber } from 'spillway/internal';
+import { check, checkNumber, retryAfterMsIn } from 'spillway/internal';
 import { type Dispatcher, EnvHttpProxyAgent, request } from 'undici';
 import { fleetError } from '../errors.ts';
 
@@ -23,6 +25,8 @@ export interface OutsideHostOptions {
   readonly dispatcher: Dispatcher;
   /** Longest time for one attempt, in milliseconds, from 1. @default 3000 */
   readonly attemptMsMax?: number | undefined;
+  /** Called with the headers of each answer to a question. @default nobody listens */
+  readonly note?: ((headers: OutsideAnswer['headers']) => void) | undefined;
   readonly clock: Clock;
 }
 
@@ -32,6 +36,24 @@ export interface OutsideCall {
   readonly query?: Readonly<Record<string, string>> | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** A call whose answer is kept for a while. */
+export interface OutsideQuestion<T> extends OutsideCall {
+  /** Time for which an answer is true without asking again, in milliseconds; from 0. */
+  readonly freshMs: number;
+  /** Makes the value of a body; what it throws speaks against the host. */
+  readonly parse: (body: Buffer) => T;
+}
+
+/** An answer that is kept, with what it takes to ask whether it is still true. */
+interface KeptAnswer {
+  readonly value: unknown;
+  /** Approximate size in memory, in bytes. */
+  readonly bytes: number;
+  readonly etag: string | undefined;
+  /** Time at which it was last known to be true. */
+  readonly checkedAt: number;
 }
 
 /** An answer whose body is still to be read, or dumped. */
@@ -47,10 +69,13 @@ const queueMax = 64;
 const attemptsMax = 2;
 /** Calls that may start each second. */
 const ratePerSecond = 10;
+/** The longest body of an answer to a question, in bytes. */
+const bytesMax = 8 * 1_048_576;
 
 /**
  * One host of others, and the only way to it: bounded in calls at once, calls a second and time;
- * left alone while it keeps failing. No answer of it leads to another host.
+ * left alone while it keeps failing, and asked no more often than needed. No answer of it leads to
+ * another host.
  */
 export class OutsideHost {
   readonly name: string;
@@ -61,6 +86,13 @@ export class OutsideHost {
   readonly #calls: Outbound;
   /** Until then it wants no calls. */
   #quietUntil = -Infinity;
+  readonly #kept = new BoundedMap<string, KeptAnswer>({
+    countMax: 6_000,
+    bytesMax: 32 * 1_048_576,
+    bytesOf: ({ bytes }) => bytes,
+  });
+  /** Questions under way; the lane bounds how many can wait. */
+  readonly #flights = new SingleFlight<unknown>();
 
   constructor(options: OutsideHostOptions) {
     const { name, url, attemptMsMax = 3_000, clock } = options;
@@ -90,6 +122,77 @@ export class OutsideHost {
     return this.#calls.stats;
   }
 
+  get cacheStats(): { readonly answers: number; readonly bytes: number; readonly flights: number } {
+    return { answers: this.#kept.size, bytes: this.#kept.bytes, flights: this.#flights.size };
+  }
+
+  /**
+   * The answer to a question; undefined for a 404. Many who ask the same at once wait for one call.
+   * If that fails, an old answer will do.
+   */
+  async ask<T>(question: OutsideQuestion<T>): Promise<T | undefined> {
+    const { signal, freshMs, path, query = {} } = question;
+    signal?.throwIfAborted();
+    const key = JSON.stringify([path, Object.entries(query).sort()]);
+    const known = this.#kept.get(key);
+    if (known !== undefined && this.#clock.now() - known.checkedAt < freshMs) {
+      return known.value as T;
+    }
+    const fetching = () => this.#fetch(key, question);
+    return (await this.#flights.run(key, fetching, { signal })) as T | undefined;
+  }
+
+  async #fetch(key: string, { path, query, parse }: OutsideQuestion<unknown>): Promise<unknown> {
+    const old = this.#kept.get(key);
+    const headers = old?.etag === undefined ? {} : { 'if-none-match': old.etag };
+    try {
+      return await this.get({ path, query, headers }, (answer) => this.#accept(key, answer, parse));
+    } catch (error) {
+      if (old !== undefined && error instanceof SpillwayError && error.retryable) return old.value;
+      throw error;
+    }
+  }
+
+  async #accept(
+    key: string,
+    answer: OutsideAnswer,
+    parse: (body: Buffer) => unknown,
+  ): Promise<unknown> {
+    const { statusCode, headers } = answer;
+    this.#options.note?.(headers);
+    const checkedAt = this.#clock.now();
+    const old = this.#kept.get(key);
+    if (statusCode === 304 && old !== undefined) {
+      this.#kept.set(key, { ...old, checkedAt });
+      return old.value;
+    }
+    if (statusCode === 404 || statusCode === 410) return undefined;
+    if (statusCode !== 200) throw this.#refusal(answer);
+    const body = await readBytes(answer);
+    const etag = typeof headers.etag === 'string' ? headers.etag : undefined;
+    try {
+      const value = parse(body);
+      const length = typeof value === 'string' ? value.length : body.length;
+      this.#kept.set(key, { value, bytes: key.length + 2 * length, etag, checkedAt });
+      return value;
+    } catch (error) {
+      throw this.#failure('answers what nobody can read', error);
+    }
+  }
+
+  #refusal({ statusCode, headers }: OutsideAnswer): SpillwayError {
+    const isLimit = statusCode === 429 || headers['x-ratelimit-remaining'] === '0';
+    const askedMs = retryAfterMsIn(headers);
+    if (!isLimit && askedMs === undefined) {
+      return fleetError('OUTSIDE_REFUSED', `${this.name} answers ${statusCode}`);
+    }
+    // It wants less: until then calls are refused at once.
+    const retryAfterMs = Math.min(askedMs ?? 60_000, 3_600_000);
+    this.#quietUntil = Math.max(this.#quietUntil, this.#clock.now() + retryAfterMs);
+    this.#bucket.slow();
+    return this.#limited(retryAfterMs);
+  }
+
   /** Asks, and once more if the way there or the host itself failed. */
   get<T>(call: OutsideCall, read: ReadAnswer<T>): Promise<T> {
     const url = this.#address(call);
@@ -97,13 +200,6 @@ export class OutsideHost {
     if (retryAfterMs > 0) return Promise.reject(this.#limited(retryAfterMs));
     const ask = (signal: AbortSignal) => this.#ask(url, call, read, signal);
     return this.#calls.run(ask, { signal: call.signal });
-  }
-
-  /** The error for a host that wants less: until then calls are refused at once. */
-  limited(retryAfterMs: number): SpillwayError {
-    this.#quietUntil = Math.max(this.#quietUntil, this.#clock.now() + retryAfterMs);
-    this.#bucket.slow();
-    return this.#limited(retryAfterMs);
   }
 
   #limited(retryAfterMs: number): SpillwayError {
@@ -138,20 +234,20 @@ export class OutsideHost {
           return await this.#read(answer, read, signal);
         }
         await answer.body.dump({ limit: 65_536, signal });
-        if (!URL.canParse(location, at.href)) throw this.failure('sends nowhere');
+        if (!URL.canParse(location, at.href)) throw this.#failure('sends nowhere');
         at = this.#inside(new URL(location, at));
       }
-      throw this.failure('redirects without end');
+      throw this.#failure('redirects without end');
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       if (error instanceof SpillwayError) throw error;
-      throw this.failure('cannot be reached', error);
+      throw this.#failure('cannot be reached', error);
     }
   }
 
   async #read<T>(answer: OutsideAnswer, read: ReadAnswer<T>, signal: AbortSignal): Promise<T> {
     try {
-      if (answer.statusCode >= 500) throw this.failure(`answers ${answer.statusCode}`);
+      if (answer.statusCode >= 500) throw this.#failure(`answers ${answer.statusCode}`);
       return await read(answer, signal);
     } finally {
       // Of a body that was read to its end nothing is left to destroy.
@@ -160,9 +256,23 @@ export class OutsideHost {
   }
 
   /** An error that speaks against the host. */
-  failure(what: string, cause?: unknown): SpillwayError {
+  #failure(what: string, cause?: unknown): SpillwayError {
     return fleetError('OUTSIDE_FAILED', `${this.name} ${what}`, { cause });
   }
+}
+
+/** All of a body, if it is not too long. */
+async function readBytes({ body, headers }: OutsideAnswer): Promise<Buffer> {
+  const tooLong = () => fleetError('OUTSIDE_FAILED', `an answer has more than ${bytesMax} bytes`);
+  if (Number(headers['content-length'] ?? 0) > bytesMax) throw tooLong();
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw tooLong();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 /** True for failures of the host; a demand for less, or a way elsewhere, is an answer too. */

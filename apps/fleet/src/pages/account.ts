@@ -14,10 +14,12 @@ import {
   addPage,
   complaintsOf,
   type FieldErrors,
+  framed,
   goTo,
   type PageSession,
   type Shown,
   type Visit,
+  visitOf,
 } from './visit.ts';
 
 const passwordMin = 8;
@@ -58,7 +60,11 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
       session.set('mark', passwordMark(user));
       session.remember(stay !== undefined);
       keep(visit.reply, 'login_remember_me', stay === undefined ? 0 : 1);
-      return goTo(visit, localPath(visit.query.next));
+      const kept = keptIn(visit.form);
+      if (kept === undefined) return goTo(visit, localPath(visit.query.next));
+      visit.request.person = user;
+      const known = visitOf(visit.request, visit.reply);
+      return visit.reply.send(framed(context, known, keptPage(known, kept)));
     },
   });
 
@@ -83,10 +89,10 @@ export function accountPages(app: FastifyInstance, context: PageContext): void {
           retryAfterMs: 10_000,
         });
       }
-      const { username, email, tests_repo: testsRepo } = account;
+      const { username, email, tests_repo } = account;
       const { password = '' } = visit.form;
       try {
-        await users.add({ username, password, email, testsRepo, pending: true }, username);
+        await users.add({ username, password, email, tests_repo, pending: true }, username);
       } catch (error) {
         if (!(error instanceof SpillwayError) || error.code !== 'USER_EXISTS') throw error;
         return signUpPage(visit, { username: 'This name is taken. Choose another one.' });
@@ -157,8 +163,53 @@ function localPath(next: string | undefined): string {
   return isHere ? url.pathname + url.search : '/tests';
 }
 
-export function loginPage(visit: Visit, problem?: string, status = 200): Shown {
+/** A form that was sent by somebody who had to log in first. */
+interface KeptForm {
+  /** Address that it was sent to. */
+  readonly path: string;
+  readonly fields: readonly (readonly [name: string, value: string])[];
+}
+
+/** The form that a log-in carries along, if it does. */
+function keptIn({ kept_path, kept_fields = '[]' }: QueryTexts): KeptForm | undefined {
+  if (kept_path === undefined || !URL.canParse(kept_path, 'http://here.invalid')) return undefined;
+  try {
+    const fields = Object.entries(Object.fromEntries(JSON.parse(kept_fields)));
+    return {
+      path: localPath(kept_path),
+      fields: fields.map(([name, value]) => [name, `${value}`]),
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** A form that was typed before the log-in, to be looked at and sent. */
+function keptPage(visit: Visit, { path, fields }: KeptForm): Shown {
+  return formPage({
+    visit,
+    title: 'Your form, not sent yet',
+    card: { id: 'kept', title: `What you typed for ${path}` },
+    action: path,
+    fields: fields.map(([name, value]) => ({
+      name,
+      label: name,
+      isTick: value === 'on',
+      rows: value.length > 60 || value.includes('\n') ? 5 : undefined,
+    })),
+    values: Object.fromEntries(fields),
+    submit: 'Send it',
+    beside: html`<a href="/tests">Leave it</a>`,
+  });
+}
+
+export function loginPage(
+  visit: Visit,
+  problem?: string,
+  more: { readonly status?: number; readonly kept?: KeptForm | undefined } = {},
+): Shown {
   const { form, query, request } = visit;
+  const { status = 200, kept = keptIn(form) } = more;
   const isRemembered = !/login_remember_me=0/.test(request.headers.cookie ?? '');
   const next = query.next === undefined ? '' : `?next=${encodeURIComponent(query.next)}`;
   const text = { required: true, autocomplete: 'username' } as const;
@@ -168,6 +219,9 @@ export function loginPage(visit: Visit, problem?: string, status = 200): Shown {
     title: 'Log in',
     card: { id: 'account', title: 'Your account' },
     action: `/login${next}`,
+    ...(kept && {
+      hidden: { kept_path: kept.path, kept_fields: JSON.stringify(kept.fields) },
+    }),
     fields: [
       { ...text, name: 'username', label: 'User name' },
       { ...secret, name: 'password', label: 'Password' },

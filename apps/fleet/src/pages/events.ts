@@ -5,6 +5,7 @@ import { button, card, choice, field, pageHead } from 'spillway-http/kit';
 import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { ActionRow } from '../storage/fleet-schema.ts';
+import { actionWords } from '../world/records.ts';
 import { hrefOf, pageCard, pageIn } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
@@ -14,30 +15,7 @@ const pageSize = 25;
 /** Events that can be leafed through, for strangers and for users. */
 const countMax = { anonymous: 5_000, user: 50_000 } as const;
 const hidden = ['system_event', 'dead_task'];
-const names: readonly (readonly [string, string])[] = [
-  ['', 'All but routine'],
-  ['new_run', 'New run'],
-  ['approve_run', 'Approval'],
-  ['modify_run', 'Change of a run'],
-  ['stop_run', 'Stop of a run'],
-  ['delete_run', 'Deletion of a run'],
-  ['purge_run', 'Purge'],
-  ['finished_run', 'End of a run'],
-  ['failed_task', 'Failed task'],
-  ['crash_or_time', 'Crash or time loss'],
-  ['dead_task', 'Lost task'],
-  ['worker_log', 'Message of a worker'],
-  ['block_worker', 'Block of a worker'],
-  ['new_user', 'New user'],
-  ['accept_user', 'Decision on a user'],
-  ['block_user', 'Block of a user'],
-  ['modify_user', 'Change of a user'],
-  ['upload_nn', 'New net'],
-  ['new_book', 'New book'],
-  ['log_message', 'Message of the server'],
-  ['system_event', 'Start or stop of the server'],
-];
-const words = new Map(names);
+const words = new Map<string, string>(Object.entries(actionWords));
 const sorts: ReadonlyMap<string, keyof ActionRow> = new Map([
   ['time', 'time'],
   ['event', 'action'],
@@ -113,8 +91,9 @@ function contains(column: keyof ActionRow, text: string): RawBuilder<SqlBool> {
 
 function filterCard(query: QueryTexts): Html {
   const text = (name: string, label: string) => field({ name, label, value: query[name] });
+  const choices = [['', 'All but routine'] as const, ...words];
   const body = html`<form class="form" action="/actions" role="search">
-${choice({ name: 'action', label: 'Event', value: query.action ?? '', choices: names })}
+${choice({ name: 'action', label: 'Event', value: query.action ?? '', choices })}
 ${text('user', 'By whom')}${text('text', 'Words')}${text('run_id', 'Number of the run')}
 <div class="row wide">${button({ label: 'Find', look: 'main' })}
 <a href="/actions">Show all</a></div></form>`;

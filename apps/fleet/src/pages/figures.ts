@@ -1,7 +1,7 @@
+import { SingleFlight } from 'spillway';
 import type { Context } from '../context.ts';
-import { hoursLeft } from '../world/hand-out.ts';
 import type { RunRecord } from '../world/records.ts';
-import { Run } from '../world/run.ts';
+import { hoursLeft, Run } from '../world/run.ts';
 
 /** Finished runs as the home page shows them. */
 export interface FinishedRuns {
@@ -39,7 +39,7 @@ export class Figures {
   #pendingUsers = 0;
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #lists = -1;
-  #refreshing: Promise<void> | undefined;
+  readonly #loading = new SingleFlight<void>();
 
   constructor(options: Context) {
     this.#options = options;
@@ -95,12 +95,7 @@ export class Figures {
   async refresh(): Promise<void> {
     const { feed, clock, primary } = this.#options;
     const isFresh = this.#lists === feed.lists && clock.now() - this.#refreshedAt < staleMs;
-    if (!isFresh) {
-      this.#refreshing ??= this.#load().finally(() => {
-        this.#refreshing = undefined;
-      });
-      await this.#refreshing;
-    }
+    if (!isFresh) await this.#loading.run('', () => this.#load());
     feed.freshen(primary.isPrimary ? staleMs : 0);
   }
 

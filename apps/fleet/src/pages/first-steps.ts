@@ -7,7 +7,7 @@ import { actorOf, addPage, goTo, tokenField, type Visit } from './visit.ts';
 
 /** Makes the sample runs for an approver who asks for them. */
 export function samplePage(app: FastifyInstance, context: PageContext): void {
-  const { figures, operations } = context;
+  const { figures } = context;
   addPage(app, context, '/tests/seed', {
     for: 'approver',
     post: async (visit) => {
@@ -16,7 +16,7 @@ export function samplePage(app: FastifyInstance, context: PageContext): void {
         return goTo(visit, '/tests', 'There are runs already.');
       }
       const { username } = actorOf(visit);
-      await operate(operations, 'seed', { username });
+      await operate(context, 'seed', { username });
       return goTo(visit, '/tests', 'Two sample runs wait for a worker.');
     },
   });

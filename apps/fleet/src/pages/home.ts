@@ -17,9 +17,8 @@ import {
 import { fleetError } from '../errors.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import { finishedFilters } from '../read/stored-runs.ts';
-import { byProgress, byUrgency } from '../world/hand-out.ts';
 import type { RunRecord } from '../world/records.ts';
-import type { Run } from '../world/run.ts';
+import { byProgress, byUrgency, type Run } from '../world/run.ts';
 import { type FleetSample, homeFinished } from './figures.ts';
 import { firstSteps, sampleCard, samplePage } from './first-steps.ts';
 import { hrefOf, pageCard, pageIn } from './listing.ts';

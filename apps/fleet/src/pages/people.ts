@@ -93,7 +93,7 @@ async function managementPage(context: PageContext, query: QueryTexts): Promise<
     blocked: ({ blocked }) => blocked,
     idle: (user) => !user.pending && isIdle(user),
     approvers: isApprover,
-    passwordless: ({ passwordHash }) => passwordHash === impossibleHash,
+    passwordless: ({ password_hash }) => password_hash === impossibleHash,
   };
   const group = groups.find((name) => name === query.group) ?? 'pending';
   const q = (query.q ?? '').toLowerCase();
@@ -131,8 +131,8 @@ function userColumns(seen: ReadonlyMap<string, number>, now: number): ListColumn
       cell: ({ username }) => html`<a href="/user/${username}">${username}</a>`,
     }),
     { name: 'State', cell: userState, fold: 'corner' },
-    numbers('Registered', 'registered', ({ registrationTime }) => registrationTime, {
-      cell: ({ registrationTime }) => timeText(registrationTime).slice(0, 10),
+    numbers('Registered', 'registered', ({ registration_time }) => registration_time, {
+      cell: ({ registration_time }) => timeText(registration_time).slice(0, 10),
     }),
     numbers('Last games', 'last', ({ username }) => seen.get(username) ?? 0, {
       cell: ({ username }) => (seen.has(username) ? ago(now - (seen.get(username) ?? 0)) : '–'),
@@ -154,15 +154,15 @@ function userState(user: User): Html {
 function aboutUser(user: User): Html {
   return facts([
     ['State', userState(user)],
-    ['Registered', timeText(user.registrationTime)],
-    ['Tasks at once at one address', decimal(user.machineLimit)],
+    ['Registered', timeText(user.registration_time)],
+    ['Tasks at once at one address', decimal(user.machine_limit)],
     ['Runs', html`<a href="/tests/user/${user.username}">All runs of ${user.username}</a>`],
     ['Events', html`<a href="/actions?user=${user.username}">Events of ${user.username}</a>`],
   ]);
 }
 
 function profilePage(visit: Visit, user: User, errors: FieldErrors = {}): Shown {
-  const { username, email, testsRepo: tests_repo } = user;
+  const { username, email, tests_repo } = user;
   const fields = operations.get('user-change')?.input;
   const secret = { type: 'password', autocomplete: 'current-password' } as const;
   return formPage({
@@ -223,14 +223,14 @@ async function otherPage(
   const ask = (name: string, value: string, label: string, danger = false) =>
     html`<form method="post" action="/user/${username}">${tokenField(visit.reply)}
 ${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</form>`;
-  const age = ago(clock.now() - user.registrationTime);
+  const age = ago(clock.now() - user.registration_time);
   const actions = user.pending
     ? [ask('pending', '0', 'Accept'), ask('pending', '1', 'Reject and remove', true)]
     : [user.blocked ? ask('blocked', '0', 'Unblock') : ask('blocked', '1', 'Block', true)];
   actions.push(ask('link', '1', 'Make a link for a new password'));
   const more = facts([
     ['E-mail', mailLink(user)],
-    ['Repository', user.testsRepo || '–'],
+    ['Repository', user.tests_repo || '–'],
     ['Signed up', age],
   ]);
   const main = html`${pageHead({
@@ -269,7 +269,7 @@ async function decide(context: PageContext, visit: Visit, user: User) {
   const { pending, blocked } = visit.form;
   if (visit.form.link === '1') {
     const { request } = visit;
-    const made = await operateAs(context.operations, 'user-link', { username }, actorOf(visit));
+    const made = await operateAs(context, 'user-link', { username }, actorOf(visit));
     const { link, expires } = made as PasswordLink;
     const base = link.startsWith('/') ? `${request.protocol}://${request.host}` : '';
     return otherPage(context, visit, user, { link: `${base}${link}`, expires });

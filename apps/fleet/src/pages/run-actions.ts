@@ -58,9 +58,10 @@ export function runActions(app: FastifyInstance, context: PageContext): void {
       const run = await runOf(context, form.run ?? '', visit.signal);
       const looks = looksOf(visit, run);
       const input = { id: run.id, ...inputOf(modifiable, looks, form) };
-      const { faults } = await attempt(context, visit, 'run-modify', input);
+      const { value, faults } = await attempt(context, visit, 'run-modify', input);
       if (faults === undefined) {
-        return goTo(visit, runUrl(run.id), `${run.args.new_tag} was changed.`);
+        const done = Object(value).changed ? 'was changed' : 'stays as it is';
+        return goTo(visit, runUrl(run.id), `${run.args.new_tag} ${done}.`);
       }
       const { '': games, ...others } = faults;
       const named = games === undefined ? others : { num_games: games, ...others };

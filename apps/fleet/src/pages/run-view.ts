@@ -20,7 +20,7 @@ import {
 import { resultText } from '../statistics/run-statistics.ts';
 import type { Sprt } from '../statistics/sprt.ts';
 import { timeControlRatio } from '../statistics/time-control.ts';
-import { hashSize } from '../world/hand-out.ts';
+import { hashSize } from '../world/request-task.ts';
 import { type Run, strengthOf } from '../world/run.ts';
 import type { PageContext } from './pages.ts';
 import { msLeft, pairRatio, pairsOf, ruleText, statePill } from './run-cells.ts';

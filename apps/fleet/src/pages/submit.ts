@@ -144,7 +144,7 @@ function startValues({ files }: PageContext, { person }: Visit, name = 'STC'): Q
   const books = [...files.books.books.keys()];
   const { sprt } = preset ?? {};
   return {
-    'tests-repo': person?.testsRepo || officialRepo,
+    'tests-repo': person?.tests_repo || officialRepo,
     'base-branch': 'master',
     'new-options': preset?.new_options,
     'base-options': preset?.base_options,

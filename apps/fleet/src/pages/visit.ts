@@ -124,7 +124,12 @@ export function addPage(
   const answer = (make: (visit: Visit) => Promise<Answer>) => {
     return async (request: FastifyRequest, reply: FastifyReply) => {
       const visit = visitOf(request, reply);
-      const refusal = refusalFor(visit, options.for ?? 'all');
+      const { for: wanted = 'all' } = options;
+      const isNobody = wanted !== 'all' && visit.person === undefined;
+      if (isNobody && typedIn(visit).length > 0) {
+        return framed(context, visit, loginAgain(visit, 401));
+      }
+      const refusal = refusalFor(visit, wanted);
       if (refusal !== undefined) return refusal;
       if (options.noStore === true) reply.headers({ 'cache-control': 'no-store', expires: '0' });
       const shown = await make(visit);
@@ -280,17 +285,11 @@ export function pageErrors(app: FastifyInstance, context: PageContext): void {
  * is not logged in to do so, as fishtest does.
  */
 function refusedForm(visit: Visit, status: number): Shown {
-  const { request, form, person } = visit;
+  if (visit.person === undefined) return loginAgain(visit, status);
   const verdict = 'Nothing was changed.';
   const text = 'The form was too old, or sent from another site. Please try again.';
-  if (person === undefined) return loginPage(visit, text, status);
-  const from = URL.parse(request.headers.referer ?? '');
-  // A page of another site does not choose what is shown here.
-  const isOwn = from?.host === request.host;
-  const back = isOwn ? from?.href : '/tests';
-  const typed = Object.entries(form).filter(
-    ([name, value]) => isOwn && value && !/password|csrf_token/.test(name),
-  );
+  const typed = typedIn(visit);
+  const back = pageOf(visit.request)?.href ?? '/tests';
   const title = 'The form was not taken';
   const body = html`<div class="stack"><p>Copy what you need, and send the form again.</p>
 ${facts(typed)}</div>`;
@@ -298,6 +297,35 @@ ${facts(typed)}</div>`;
 ${notice({ verdict, text, tone: 'bad', action: button({ label: 'Back', href: back }) })}
 ${typed.length > 0 && card({ id: 'typed', title: 'What you sent', body })}</div>`;
   return { title, main, status };
+}
+
+/** Longest form that is kept for who has to log in first, in characters. */
+const keptMax = 200_000;
+
+/** The log-in, after which a form that came too late is shown again. */
+function loginAgain(visit: Visit, status: number): Shown {
+  const { url } = visit.request;
+  const fields = /^\/(login|signup)\b/.test(url) ? [] : typedIn(visit);
+  const isKept = fields.length > 0 && JSON.stringify(fields).length <= keptMax;
+  const text = isKept
+    ? 'Nothing was sent: you are not logged in. Log in, and your form is shown again.'
+    : 'The form was too old, or sent from another site. Please try again.';
+  const kept = isKept ? { path: url, fields } : undefined;
+  return loginPage(visit, text, { status, kept });
+}
+
+/** Fields of a form that somebody has filled in on a page of ours; secrets are left out. */
+function typedIn({ request, form }: Visit): [name: string, value: string][] {
+  if (pageOf(request) === undefined) return [];
+  return Object.entries(form).filter((entry): entry is [string, string] => {
+    return Boolean(entry[1]) && !/password|csrf_token/.test(entry[0]);
+  });
+}
+
+/** The page of ours that a form stood on: a page of another site does not choose what is shown. */
+function pageOf({ headers, host }: FastifyRequest): URL | undefined {
+  const from = URL.parse(headers.referer ?? '');
+  return from?.host === host ? from : undefined;
 }
 
 /** Texts beside fields, by the name of the field. */
@@ -327,13 +355,13 @@ export interface Attempt {
 
 /** Does an operation for the visitor; throws failures that are no refusals. */
 export async function attempt(
-  { operations }: PageContext,
+  context: PageContext,
   visit: Visit,
   name: string,
   input: object,
 ): Promise<Attempt> {
   try {
-    return { value: await operateAs(operations, name, input, actorOf(visit)) };
+    return { value: await operateAs(context, name, input, actorOf(visit)) };
   } catch (error) {
     const faults = faultsOf(error);
     if (faults === undefined) throw error;

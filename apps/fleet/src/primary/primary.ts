@@ -16,8 +16,12 @@ export interface PrimaryOptions extends Omit<ClaimOptions, 'onWon'> {
   readonly onStored?: ((changes: Changes) => void) | undefined;
 }
 
-/** All undefined while another instance is the primary. */
+/** State of an instance; see {@link Primary}. */
+export type PrimaryState = 'seeking' | 'standby' | 'loading' | 'deciding';
+
+/** All but the state is undefined unless this instance decides. */
 export interface PrimaryStats {
+  readonly state: PrimaryState;
   readonly fence: number | undefined;
   readonly fleet: WorldStats | undefined;
   readonly writer: ChangeWriterStats | undefined;
@@ -37,24 +41,27 @@ const retryMs = 1_000;
 /**
  * The world in memory, while this instance is the only one that has it. It is loaded when the
  * claim is won and dropped when it is lost; what an instance decides after that is not stored.
+ *
+ *     seeking ───── claim won ─────▶ loading ── world is loaded ──▶ deciding
+ *        │                              ▲                              │
+ *        └─ another one holds it ─▶ standby (until the claim is won)   │
+ *     seeking ◀──── claim lost, or the database failed, in any state ──┘
  */
 export class Primary implements Part {
   readonly name = 'primary';
   readonly #options: PrimaryOptions;
   readonly #end = new AbortController();
-  /** Once it is known whether this instance or another is the primary. */
-  readonly #found = Promise.withResolvers<void>();
-  /** Once it is the primary for the first time, or failed to be. */
-  readonly #first = Promise.withResolvers<void>();
+  /** Resolves when it decides or stands by for the first time; rejects if it failed before. */
+  readonly #started = Promise.withResolvers<void>();
+  #state: PrimaryState = 'seeking';
+  /** Set while it decides. */
   #term: Term | undefined;
-  /** True if another instance has been the primary for so long that it must be alive. */
-  #isSecond = false;
   #serving: Promise<void> | undefined;
   #isSettling = false;
 
   constructor(options: PrimaryOptions) {
     this.#options = options;
-    this.#first.promise.catch(() => {});
+    this.#started.promise.catch(() => {});
   }
 
   /** True if this instance decides. */
@@ -64,13 +71,14 @@ export class Primary implements Part {
 
   /** The same, but throws `DATABASE_LOST` while it is not known which instance does. */
   decides(): boolean {
-    if (this.isPrimary || this.#isSecond) return this.isPrimary;
+    if (this.isPrimary || this.#state === 'standby') return this.isPrimary;
     throw new SpillwayError('DATABASE_LOST', 'no primary yet', { retryAfterMs: retryMs });
   }
 
   get stats(): PrimaryStats {
     const { claim: mine, world, writer } = this.#term ?? {};
-    return { fence: mine?.fence, fleet: world?.stats, writer: writer?.stats };
+    const own = { fence: mine?.fence, fleet: world?.stats, writer: writer?.stats };
+    return { state: this.#state, ...own };
   }
 
   /** The world, to read; throws `NOT_PRIMARY` if another instance has it. */
@@ -121,8 +129,7 @@ export class Primary implements Part {
   async start({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     this.#serving = this.#serve();
     try {
-      await untilAborted(this.#found.promise, signal);
-      if (!this.#isSecond) await untilAborted(this.#first.promise, signal);
+      await untilAborted(this.#started.promise, signal);
     } catch (error) {
       // What failed to start is not closed by anybody else.
       await this.close();
@@ -148,30 +155,31 @@ export class Primary implements Part {
     const usualMs = retryMs + (lockPath === undefined ? 1.5 * leaseMs : 0);
     const patienceMs = Math.max(usualMs, this.#options.patienceMs ?? 0);
     while (!signal.aborted) {
-      using patience = clock.after(patienceMs, () => {
-        this.#isSecond = true;
-        this.#found.resolve();
-      });
+      using patience = clock.after(patienceMs, () => this.#enter('standby'));
       // On a busy machine reading the fence may take longer than the patience does.
       const onWon = () => patience[Symbol.dispose]();
       try {
         await using mine = await claim({ ...this.#options, onWon }, signal);
-        this.#isSecond = false;
-        this.#found.resolve();
         await this.#hold(mine);
       } catch (error) {
         if (signal.aborted) return;
         patience[Symbol.dispose]();
-        this.#isSecond = false;
-        this.#first.reject(error);
-        this.#found.resolve();
+        this.#enter('seeking');
+        this.#started.reject(error);
         using pause = deadline(clock, retryMs, signal);
         await onceAborted(pause.signal);
       }
     }
   }
 
+  #enter(state: PrimaryState, term?: Term): void {
+    this.#state = state;
+    this.#term = term;
+    if (state === 'standby' || state === 'deciding') this.#started.resolve();
+  }
+
   async #hold(mine: Claim): Promise<void> {
+    this.#enter('loading');
     const { storage, clock, random } = this.#options;
     const world = new World({ clock, random });
     const writer = storage.writer(world, mine.fence, clock);
@@ -180,12 +188,11 @@ export class Primary implements Part {
       await writer.store(restore(world, await storage.load()));
       await writer.store(shareThroughput(world));
       mine.signal.throwIfAborted();
-      this.#term = { claim: mine, world, writer, recalls: new SingleFlight() };
-      this.#first.resolve();
+      this.#enter('deciding', { claim: mine, world, writer, recalls: new SingleFlight() });
       await onceAborted(AbortSignal.any([mine.signal, writer.signal, this.#end.signal]));
       if (mine.held) await writer.flush();
     } finally {
-      this.#term = undefined;
+      this.#enter('seeking');
       writer.close();
     }
   }

@@ -11,10 +11,10 @@ import {
   type WorkerInfo,
   type WorkerRequest,
 } from '../protocol/read-request.ts';
-import { type AssignedTask, type NoTask, requestSpsa, requestTask } from '../world/hand-out.ts';
 import { logWorker } from '../world/manage.ts';
 import type { Decision } from '../world/records.ts';
-import { beat, failTask, stopByWorker, updateTask } from '../world/update-task.ts';
+import { type AssignedTask, type NoTask, requestTask } from '../world/request-task.ts';
+import { beat, failTask, requestSpsa, stopByWorker, updateTask } from '../world/update-task.ts';
 import type { World } from '../world/world.ts';
 import { type WorkerCall, type WorkerRouteOptions, WorkerScope } from './worker-scope.ts';
 
@@ -70,7 +70,7 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
     primary.world.find(request);
     const info = storedInfo(request.worker_info, http);
     const baseUrl = context.baseUrl ?? `${http.protocol}://${http.host}`;
-    const { machineLimit } = user;
+    const { machine_limit: machineLimit } = user;
     const reply = await primary.decide((world) =>
       requestTask(world, { info, machineLimit, baseUrl }),
     );

@@ -5,8 +5,8 @@ import type { Database } from 'spillway-sql';
 import type { Changes, PurgedTask } from '../world/records.ts';
 import type { Run, Task } from '../world/run.ts';
 import type { World } from '../world/world.ts';
-import type { ActionRow, BlockedWorkerRow, FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
-import { actionRow, runRow, taskRow, Upsert, withoutNul } from './rows.ts';
+import type { ActionRow, BlockedWorkerRow, FleetSchema, RunRow } from './fleet-schema.ts';
+import { actionRow, runRow, taskRow, upserts, withoutNul } from './rows.ts';
 
 export interface ChangeWriterOptions {
   readonly database: Database<FleetSchema>;
@@ -41,12 +41,6 @@ const actionsMax = 10_000;
  */
 export class ChangeWriter {
   readonly #options: ChangeWriterOptions;
-  readonly #runs: Upsert<RunRow | Omit<RunRow, 'param_history'>>;
-  readonly #histories: Upsert<RunRow>;
-  readonly #tasks: Upsert<TaskRow>;
-  readonly #badTasks: Upsert<TaskRow>;
-  readonly #actions: Upsert<ActionRow>;
-  readonly #blocked: Upsert<BlockedWorkerRow>;
   readonly #fence: CompiledQuery;
   /** Length of each tuning's history when it was last written. */
   readonly #historyLengths = new WeakMap<Run, number>();
@@ -60,20 +54,6 @@ export class ChangeWriter {
 
   constructor(options: ChangeWriterOptions) {
     this.#options = options;
-    const { kind } = options.database;
-    const runs = { kind, table: 'runs', keys: ['id'] };
-    const ofRun = { kind, keys: ['run_id', 'id'], columns: ['run_id', 'id', 'record'] };
-    this.#runs = new Upsert({ ...runs, columns: plainRunColumns });
-    this.#histories = new Upsert({ ...runs, columns: [...plainRunColumns, 'param_history'] });
-    this.#tasks = new Upsert({ ...ofRun, table: 'tasks' });
-    this.#badTasks = new Upsert({ ...ofRun, table: 'bad_tasks' });
-    this.#actions = new Upsert({ kind, table: 'actions', keys: ['id'], columns: actionColumns });
-    this.#blocked = new Upsert({
-      kind,
-      table: 'blocked_workers',
-      keys: ['worker_name'],
-      columns: ['worker_name', 'message', 'last_updated'],
-    });
     this.#fence = fenceQuery(options);
   }
 
@@ -178,19 +158,20 @@ export class ChangeWriter {
       if (isStored) plain.push(runRow(run));
       else grown.push({ ...runRow(run), param_history: JSON.stringify(history) });
     }
+    const { kind } = this.#options.database;
     const queries = [
       this.#fence,
-      ...this.#runs.queries(plain),
-      ...this.#histories.queries(grown),
-      ...this.#actions.queries(actions),
+      ...upserts(kind, 'runs', plain),
+      ...upserts(kind, 'runs', grown),
+      ...upserts(kind, 'actions', actions),
       ...this.#blockedQueries(blocked),
     ];
     // What a task's record holds is replaced, never changed in place.
     const copies = [...tasks].map(({ run, id, record }) => ({ run, id, record: { ...record } }));
     for (let at = 0; at < Math.max(copies.length, bad.length); at += turnMax) {
       if (at > 0) await new Promise<void>(nextTurn);
-      queries.push(...this.#tasks.queries(copies.slice(at, at + turnMax).map(taskRow)));
-      queries.push(...this.#badTasks.queries(bad.slice(at, at + turnMax).map(taskRow)));
+      queries.push(...upserts(kind, 'tasks', copies.slice(at, at + turnMax).map(taskRow)));
+      queries.push(...upserts(kind, 'bad_tasks', bad.slice(at, at + turnMax).map(taskRow)));
     }
     return queries;
   }
@@ -206,22 +187,11 @@ export class ChangeWriter {
     }
     const deletion = database.kysely.deleteFrom('blocked_workers');
     return [
-      ...this.#blocked.queries(rows),
+      ...upserts(database.kind, 'blocked_workers', rows),
       ...gone.map((name) => deletion.where('worker_name', '=', name).compile()),
     ];
   }
 }
-
-/** Columns of a run that are written with each change of it. */
-const plainRunColumns: readonly Exclude<keyof RunRow, 'param_history'>[] = [
-  ...(['id', 'username', 'start_time', 'last_updated', 'tc_base', 'finished'] as const),
-  ...(['deleted', 'is_green', 'is_yellow', 'record'] as const),
-];
-
-const actionColumns: readonly (keyof ActionRow)[] = [
-  ...(['id', 'time', 'action', 'username', 'run_id', 'run', 'task_id', 'worker'] as const),
-  ...(['message', 'user', 'nn'] as const),
-];
 
 function historyLengths(runs: Iterable<Run>): [Run, number][] {
   return [...runs].map((run) => [run, run.args.spsa?.param_history?.length ?? 0]);
@@ -250,7 +220,7 @@ export function fenceQuery({
 }
 
 /** Records that the next transaction writes. */
-export class Pending {
+class Pending {
   readonly runs: Set<Run> = new Set();
   readonly tasks: Set<Task> = new Set();
   readonly bad: PurgedTask[] = [];
@@ -265,21 +235,25 @@ export class Pending {
   }
 
   add(changes: Changes): void {
-    for (const run of changes.runs) this.runs.add(run);
-    for (const task of changes.tasks) this.tasks.add(task);
-    for (const name of changes.blocked) this.blocked.add(name);
+    this.#take(changes, changes.purged);
     for (const entry of changes.actions) this.actions.push(actionRow(entry));
-    for (const bad of changes.purged) this.bad.push(bad);
     this.decisions += 1;
   }
 
   /** Takes back what could not be written; it is older than what is here. */
   takeBack(older: Pending): void {
-    for (const run of older.runs) this.runs.add(run);
-    for (const task of older.tasks) this.tasks.add(task);
-    for (const name of older.blocked) this.blocked.add(name);
-    // They are written by their places, so that their order does not matter.
-    for (const bad of older.bad) this.bad.push(bad);
+    // Bad tasks are written by their places, so that their order does not matter.
+    this.#take(older, older.bad);
     this.actions.unshift(...older.actions);
+  }
+
+  #take(
+    { runs, tasks, blocked }: Pick<Changes, 'runs' | 'tasks' | 'blocked'>,
+    bad: readonly PurgedTask[],
+  ): void {
+    for (const run of runs) this.runs.add(run);
+    for (const task of tasks) this.tasks.add(task);
+    for (const name of blocked) this.blocked.add(name);
+    for (const one of bad) this.bad.push(one);
   }
 }

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
-import type { StoredWorld, TaskRecord } from '../world/records.ts';
+import type { Action, StoredWorld, TaskRecord } from '../world/records.ts';
 import { Run } from '../world/run.ts';
 import type { BlockedWorker, World } from '../world/world.ts';
 import { ChangeWriter } from './change-writer.ts';
 import type { FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
 import { fleetMigrations } from './migrations.ts';
-import { actionRow, badTaskRecord, type LogEntry, runRecord, taskRecord } from './rows.ts';
+import { actionRow, badTaskRecord, runRecord, taskRecord } from './rows.ts';
 
 /** Tasks that are read and taken up at once, before the event loop turns: a few milliseconds'. */
 const pageSize = 500;
@@ -89,7 +89,7 @@ export class FleetStorage {
   }
 
   /** Writes an entry of the log that no decision of the fleet made. */
-  async log(entry: LogEntry): Promise<void> {
+  async log(entry: Action): Promise<void> {
     await this.database.kysely.insertInto('actions').values(actionRow(entry)).execute();
   }
 

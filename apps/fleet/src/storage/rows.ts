@@ -11,7 +11,7 @@ import type {
   TaskRecord,
 } from '../world/records.ts';
 import type { Run, Task } from '../world/run.ts';
-import type { ActionRow, RunRow, TaskRow } from './fleet-schema.ts';
+import type { ActionRow, FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
 
 /** A run as a row, but for the history of a tuning. */
 export function runRow({ record }: Pick<Run, 'record'>): Omit<RunRow, 'param_history'> {
@@ -59,58 +59,64 @@ export function badTaskRecord({ record }: TaskRow): BadTaskRecord {
   return { ...bad, residual: bad.residual ?? Infinity };
 }
 
-/** Table that is written, and its columns. */
-export interface UpsertOptions {
-  readonly kind: DatabaseKind;
-  readonly table: string;
-  /** Columns of the primary key. */
-  readonly keys: readonly string[];
-  readonly columns: readonly string[];
-}
+/** Columns of the primary key of each table whose rows are written whole. */
+const keys = {
+  runs: ['id'],
+  tasks: ['run_id', 'id'],
+  bad_tasks: ['run_id', 'id'],
+  users: ['username'],
+  actions: ['id'],
+  blocked_workers: ['worker_name'],
+  nns: ['name'],
+  deltas: ['run_id'],
+  contributors: ['username'],
+  top_month: ['username'],
+} as const;
+export type UpsertTable = keyof typeof keys;
 
 /** Rows a statement: few sizes, so that the database prepares each only once. */
 const sizes = [64, 8, 1];
+const texts = new Map<string, string>();
 
-/** Writes rows whole, whether they are there or not, many in a statement. */
-export class Upsert<Row extends object> {
-  readonly #options: UpsertOptions;
-  readonly #texts = new Map<number, string>();
-
-  constructor(options: UpsertOptions) {
-    this.#options = options;
+/** Statements that write rows, whether they are there or not; all have the columns of the first. */
+export function upserts<Table extends UpsertTable>(
+  kind: DatabaseKind,
+  table: Table,
+  rows: readonly Partial<FleetSchema[Table]>[],
+): CompiledQuery[] {
+  const columns = Object.keys(rows[0] ?? {}) as (keyof FleetSchema[Table] & string)[];
+  const queries: CompiledQuery[] = [];
+  for (let at = 0; at < rows.length; ) {
+    const size = sizes.find((one) => one <= rows.length - at) as number;
+    const some = rows.slice(at, at + size);
+    const values = some.flatMap((row) => columns.map((column) => row[column] ?? null));
+    queries.push(CompiledQuery.raw(upsertText(kind, table, columns, size), values));
+    at += size;
   }
+  return queries;
+}
 
-  queries(rows: readonly Row[]): CompiledQuery[] {
-    const queries: CompiledQuery[] = [];
-    for (let at = 0; at < rows.length; ) {
-      const size = sizes.find((one) => one <= rows.length - at) as number;
-      const values = rows.slice(at, at + size).flatMap((row) => this.#values(row));
-      queries.push(CompiledQuery.raw(this.#text(size), values));
-      at += size;
-    }
-    return queries;
-  }
-
-  #values(row: Row): unknown[] {
-    return this.#options.columns.map((column) => row[column as keyof Row] ?? null);
-  }
-
-  #text(size: number): string {
-    const known = this.#texts.get(size);
-    if (known !== undefined) return known;
-    const { kind, table, keys, columns } = this.#options;
-    const place = (at: number) => (kind === 'postgres' ? `$${at + 1}` : '?');
-    const row = (at: number) =>
-      `(${columns.map((_, column) => place(at * columns.length + column)).join(', ')})`;
-    const rows = Array.from({ length: size }, (_, at) => row(at)).join(', ');
-    const rest = columns.filter((column) => !keys.includes(column));
-    const changes = rest.map((column) => `"${column}" = excluded."${column}"`).join(', ');
-    const text =
-      `insert into ${table} (${columns.map((column) => `"${column}"`).join(', ')}) ` +
-      `values ${rows} on conflict (${keys.join(', ')}) do update set ${changes}`;
-    this.#texts.set(size, text);
-    return text;
-  }
+function upsertText(
+  kind: DatabaseKind,
+  table: UpsertTable,
+  columns: readonly string[],
+  size: number,
+): string {
+  const key = `${kind} ${table} ${size} ${columns}`;
+  const known = texts.get(key);
+  if (known !== undefined) return known;
+  const place = (at: number) => (kind === 'postgres' ? `$${at + 1}` : '?');
+  const row = (at: number) =>
+    `(${columns.map((_, column) => place(at * columns.length + column)).join(', ')})`;
+  const rows = Array.from({ length: size }, (_, at) => row(at)).join(', ');
+  const own: readonly string[] = keys[table];
+  const rest = columns.filter((column) => !own.includes(column));
+  const changes = rest.map((column) => `"${column}" = excluded."${column}"`).join(', ');
+  const text =
+    `insert into ${table} (${columns.map((column) => `"${column}"`).join(', ')}) ` +
+    `values ${rows} on conflict (${own.join(', ')}) do update set ${changes}`;
+  texts.set(key, text);
+  return text;
 }
 
 const process = randomBytes(5).toString('hex');
@@ -127,23 +133,8 @@ function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0');
 }
 
-/** Any entry of the event log, those about users, nets and the server itself included. */
-export interface LogEntry extends Omit<Action, 'action'> {
-  readonly action:
-    | Action['action']
-    | 'system_event'
-    | 'upload_nn'
-    | 'new_book'
-    | 'new_user'
-    | 'modify_user'
-    | 'block_user'
-    | 'accept_user';
-  readonly user?: string;
-  readonly nn?: string;
-}
-
 /** An entry with an id of its own, so that it is there once however often it is written. */
-export function actionRow(entry: LogEntry): ActionRow {
+export function actionRow(entry: Action): ActionRow {
   return {
     id: objectId(entry.time * 1000),
     time: entry.time,

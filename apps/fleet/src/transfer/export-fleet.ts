@@ -1,5 +1,4 @@
-import { createReadStream } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { open, readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { exportTables, type MovedTables } from 'spillway-sql';
 import { fleetMigrations } from '../storage/migrations.ts';
@@ -27,6 +26,8 @@ export interface ExportOptions {
   readonly data: string;
   /** True if files are written too. */
   readonly files: boolean;
+  /** Told of a file that a server removed after it was listed; it is left out. */
+  readonly onGone: (file: string) => void;
 }
 
 const pieceBytes = 262_144;
@@ -34,9 +35,9 @@ const pieceBytes = 262_144;
 const fileFolders: readonly string[] = ['books', 'nets', 'pgns'];
 
 /** All that the database holds at one moment, then files, line by line in constant memory. */
-export function exportFleet({ database, data, files }: ExportOptions): AsyncGenerator<string> {
-  const others = files ? pieces(data) : undefined;
-  return exportTables({ url: database, tables: fleetTables, others });
+export function exportFleet(options: ExportOptions): AsyncGenerator<string> {
+  const others = options.files ? pieces(options) : undefined;
+  return exportTables({ url: options.database, tables: fleetTables, others });
 }
 
 /** A path of those folders that leads nowhere else. */
@@ -46,7 +47,7 @@ export function isFilePath(path: string): boolean {
   return fileFolders.includes(folder) && isPlain;
 }
 
-async function* pieces(data: string): AsyncGenerator<ExportPiece> {
+async function* pieces({ data, onGone }: ExportOptions): AsyncGenerator<ExportPiece> {
   for (const folder of fileFolders) {
     const found = await readdir(join(data, folder), {
       recursive: true,
@@ -56,12 +57,25 @@ async function* pieces(data: string): AsyncGenerator<ExportPiece> {
       const path = join(entry.parentPath, entry.name);
       const file = relative(data, path).split(sep).join('/');
       // Names with a dot in front are files that are not whole yet.
-      if (!isFilePath(file)) continue;
-      let at = 0;
-      for await (const chunk of createReadStream(path, { highWaterMark: pieceBytes })) {
-        yield { file, at, base64: (chunk as Buffer).toString('base64') };
-        at += (chunk as Buffer).length;
-      }
+      if (isFilePath(file)) yield* piecesOf(path, file, onGone);
     }
+  }
+}
+
+async function* piecesOf(
+  path: string,
+  file: string,
+  onGone: ExportOptions['onGone'],
+): AsyncGenerator<ExportPiece> {
+  const opened = await open(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    onGone(file);
+  });
+  if (opened === undefined) return;
+  await using handle = opened;
+  let at = 0;
+  for await (const chunk of handle.createReadStream({ highWaterMark: pieceBytes })) {
+    yield { file, at, base64: (chunk as Buffer).toString('base64') };
+    at += (chunk as Buffer).length;
   }
 }

@@ -1,6 +1,6 @@
 import { patterns } from '../protocol/patterns.ts';
 import type { ActionRow, BlockedWorkerRow, NetRow, UserRow } from '../storage/fleet-schema.ts';
-import { runRow, withoutNul } from '../storage/rows.ts';
+import { runRow, type UpsertTable, withoutNul } from '../storage/rows.ts';
 import { impossibleHash } from '../users/password.ts';
 import {
   DocumentFault,
@@ -25,7 +25,7 @@ export interface Entry {
   /** Time of its last change, in UNIX milliseconds; 0 if one that is here stays as it is. */
   readonly updated: number;
   /** Rows by table, all with the same columns; the first table is the one that has the key. */
-  readonly rows: Readonly<Record<string, readonly object[]>>;
+  readonly rows: Readonly<Partial<Record<UpsertTable, readonly object[]>>>;
 }
 
 /** A collection of fishtest, and where its documents go. */

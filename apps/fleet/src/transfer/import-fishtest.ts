@@ -11,7 +11,7 @@ import { patterns } from '../protocol/patterns.ts';
 import { fenceQuery } from '../storage/change-writer.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { FleetStorage } from '../storage/fleet-storage.ts';
-import { Upsert } from '../storage/rows.ts';
+import { type UpsertTable, upserts } from '../storage/rows.ts';
 import { type Collection, collections, type Entry, extendedJson } from './fishtest-collections.ts';
 import { DocumentFault } from './fishtest-records.ts';
 import { claimed } from './import-fleet.ts';
@@ -265,12 +265,9 @@ class CollectionWriter {
         queries.push(database.kysely.deleteFrom(table).where('run_id', '=', key).compile());
       }
     }
-    for (const table of Object.keys(taken[0]?.rows ?? {})) {
+    for (const table of Object.keys(taken[0]?.rows ?? {}) as UpsertTable[]) {
       const rows = taken.flatMap((entry) => entry.rows[table] ?? []);
-      const columns = Object.keys(rows[0] ?? {});
-      const keys = table.endsWith('tasks') ? ['run_id', 'id'] : [this.#collection.key];
-      const upsert = new Upsert<object>({ kind: database.kind, table, keys, columns });
-      queries.push(...upsert.queries(rows));
+      queries.push(...upserts(database.kind, table, rows));
     }
     await database.batch(queries);
     result.taken += taken.length;

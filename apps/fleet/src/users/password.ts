@@ -161,7 +161,7 @@ export class VerifiedPasswords {
 /** Time for which a link can be used, in milliseconds. */
 export const linkMs: number = 7 * 86_400_000;
 
-type LinkUser = Pick<User, 'username' | 'passwordHash'>;
+type LinkUser = Pick<User, 'username' | 'password_hash'>;
 
 /**
  * The path of a page on which a user chooses a new password, once: it is signed together with the
@@ -183,11 +183,11 @@ export function isPasswordLink(key: string, user: LinkUser, part: string, now: n
 }
 
 /** Digest that changes with the password: a session that holds another one is over. */
-export function passwordMark({ passwordHash }: Pick<User, 'passwordHash'>): string {
-  return createHash('sha256').update(passwordHash).digest('base64url').slice(0, 16);
+export function passwordMark({ password_hash }: Pick<User, 'password_hash'>): string {
+  return createHash('sha256').update(password_hash).digest('base64url').slice(0, 16);
 }
 
-function signature(key: string, { username, passwordHash }: LinkUser, expiresAt: number): string {
-  const text = JSON.stringify(['password link', username, passwordHash, expiresAt]);
+function signature(key: string, { username, password_hash }: LinkUser, expiresAt: number): string {
+  const text = JSON.stringify(['password link', username, password_hash, expiresAt]);
   return createHmac('sha256', key).update(text).digest('base64url');
 }

@@ -1,36 +1,30 @@
 import type { CompiledQuery } from 'kysely';
 import { BoundedMap, type Clock, Gate, SingleFlight } from 'spillway';
 import type { Database } from 'spillway-sql';
+import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import type { Access } from '../protocol/read-request.ts';
 import type { FleetSchema, UserRow } from '../storage/fleet-schema.ts';
 import { actionRow } from '../storage/rows.ts';
 import { during, hashPassword, VerifiedPasswords, type Waiter } from './password.ts';
 
-export interface UsersOptions {
-  readonly database: Database<FleetSchema>;
-  readonly clock: Clock;
+/** Someone who may send workers, submit runs, or approve them: a row, with what its JSON holds. */
+export interface User extends Omit<UserRow, 'pending' | 'blocked' | 'groups'> {
+  readonly pending: boolean;
+  readonly blocked: boolean;
+  readonly groups: readonly string[];
 }
 
-export interface NewUser {
+/** Group of the users that approve runs and users. */
+export const approversGroup = 'group:approvers';
+
+export type UserChange = Partial<Omit<User, 'username' | 'registration_time'>>;
+
+/** A user with a password of 1 to 72 characters; who is not accepted yet is `pending`. */
+export type NewUser = Omit<UserChange, 'password_hash'> & {
   readonly username: string;
-  /** 1 to 72 characters. */
   readonly password: string;
-  /** @default '' */
-  readonly email?: string | undefined;
-  /** True if an approver must accept the user first. @default true */
-  readonly pending?: boolean | undefined;
-  /** @default none */
-  readonly groups?: readonly string[] | undefined;
-  /** @default '' */
-  readonly testsRepo?: string | undefined;
-  /** @default 16 */
-  readonly machineLimit?: number | undefined;
-}
-
-export type UserChange = Partial<
-  Pick<User, 'pending' | 'blocked' | 'email' | 'groups' | 'testsRepo' | 'machineLimit'>
->;
+};
 
 /** An entry of the log about a user. */
 export interface UserLog {
@@ -60,7 +54,7 @@ export class Users {
     first: 'oldest',
   });
 
-  constructor({ database, clock }: UsersOptions) {
+  constructor({ database, clock }: Pick<Context, 'database' | 'clock'>) {
     this.#database = database;
     this.#clock = clock;
     this.#verified = new VerifiedPasswords({ clock });
@@ -77,7 +71,7 @@ export class Users {
   async admit(access: Access, waiter?: Waiter): Promise<User> {
     const user =
       this.#fresh(access.username) ?? (await during(this.#look(access.username), waiter));
-    const isRight = await this.#verified.check(access, user?.passwordHash, waiter);
+    const isRight = await this.#verified.check(access, user?.password_hash, waiter);
     if (user === undefined || !isRight) {
       throw fleetError('ACCESS_REFUSED', 'Invalid username or password.');
     }
@@ -117,18 +111,18 @@ export class Users {
   }
 
   /** Adds a user, with an entry in the log if `by` did it; throws `USER_EXISTS`. */
-  async add(options: NewUser, by?: string): Promise<User> {
-    checkPassword(options.password);
+  async add({ password, ...given }: NewUser, by?: string): Promise<User> {
+    checkPassword(password);
     const user: User = {
-      username: options.username,
-      passwordHash: await hashPassword(options.password),
-      registrationTime: this.#clock.now(),
-      pending: options.pending ?? true,
+      pending: true,
       blocked: false,
-      email: options.email ?? '',
-      groups: options.groups ?? [],
-      testsRepo: options.testsRepo ?? '',
-      machineLimit: options.machineLimit ?? 16,
+      email: '',
+      groups: [],
+      tests_repo: '',
+      machine_limit: 16,
+      ...given,
+      registration_time: this.#clock.now(),
+      password_hash: await hashPassword(password),
     };
     await this.#adding.run(() => this.#insert(user, by));
     this.#forget(user.username);
@@ -147,23 +141,24 @@ export class Users {
     if (same !== undefined) {
       throw fleetError('USER_EXISTS', `There is a user ${same.username} already`);
     }
-    const insertion = kysely.insertInto('users').values(userRow(user)).compile();
+    const insertion = kysely
+      .insertInto('users')
+      .values(rowOf(user) as UserRow)
+      .compile();
     const log = by && this.#entry(username, { by, action: 'new_user', message: 'added' });
     await this.#database.batch(log ? [insertion, log] : [insertion]);
   }
 
   /** Changes a user, with an entry in the log; gives the user, or undefined if there is none. */
-  change(username: string, to: UserChange, log?: UserLog): Promise<User | undefined> {
-    const { pending, blocked, email, groups, testsRepo, machineLimit } = to;
-    const columns = {
-      ...(pending !== undefined && { pending: Number(pending) }),
-      ...(blocked !== undefined && { blocked: Number(blocked) }),
-      ...(email !== undefined && { email }),
-      ...(groups !== undefined && { groups: JSON.stringify(groups) }),
-      ...(testsRepo !== undefined && { tests_repo: testsRepo }),
-      ...(machineLimit !== undefined && { machine_limit: machineLimit }),
-    };
-    return this.#update(username, columns, log);
+  async change(username: string, to: UserChange, log?: UserLog): Promise<User | undefined> {
+    const user = await this.find(username);
+    if (user === undefined || Object.keys(to).length === 0) return user;
+    const { kysely } = this.#database;
+    const update = kysely.updateTable('users').set(rowOf(to)).where('username', '=', username);
+    const entries = log === undefined ? [] : [this.#entry(username, log)];
+    await this.#database.batch([update.compile(), ...entries]);
+    this.#forget(username);
+    return await this.find(username);
   }
 
   async setPassword(username: string, password: string, by?: string): Promise<User | undefined> {
@@ -171,7 +166,7 @@ export class Users {
     const password_hash = await hashPassword(password);
     const message = 'password changed';
     const log = by === undefined ? undefined : ({ by, action: 'modify_user', message } as const);
-    return await this.#update(username, { password_hash }, log);
+    return await this.change(username, { password_hash }, log);
   }
 
   /** Removes a user, with an entry in the log; gives the user who was there. */
@@ -184,21 +179,6 @@ export class Users {
     await this.#database.batch([removal, this.#entry(username, log)]);
     this.#forget(username);
     return user;
-  }
-
-  async #update(
-    username: string,
-    columns: Partial<UserRow>,
-    log?: UserLog,
-  ): Promise<User | undefined> {
-    const user = await this.find(username);
-    if (user === undefined || Object.keys(columns).length === 0) return user;
-    const { kysely } = this.#database;
-    const update = kysely.updateTable('users').set(columns).where('username', '=', username);
-    const entries = log === undefined ? [] : [this.#entry(username, log)];
-    await this.#database.batch([update.compile(), ...entries]);
-    this.#forget(username);
-    return await this.find(username);
   }
 
   #entry(user: string, { by, action, message }: UserLog): CompiledQuery {
@@ -232,49 +212,17 @@ function checkPassword(password: string): void {
   throw fleetError('REQUEST_REFUSED', `A password has 1 to ${passwordMax} characters`);
 }
 
-/** Someone who may send workers, submit runs, or approve them. */
-export interface User {
-  readonly username: string;
-  readonly passwordHash: string;
-  /** UNIX milliseconds. */
-  readonly registrationTime: number;
-  readonly pending: boolean;
-  readonly blocked: boolean;
-  readonly email: string;
-  readonly groups: readonly string[];
-  /** Empty, or the address of a repository. */
-  readonly testsRepo: string;
-  /** Tasks that the user may have at once at one address. */
-  readonly machineLimit: number;
+function userOf({ pending, blocked, groups, ...row }: UserRow): User {
+  const list = JSON.parse(groups) as string[];
+  return { ...row, pending: pending === 1, blocked: blocked === 1, groups: list };
 }
 
-/** Group of the users that approve runs and users. */
-export const approversGroup = 'group:approvers';
-
-export function userOf(row: UserRow): User {
+/** The columns of what is known of a user. */
+function rowOf({ pending, blocked, groups, ...plain }: Partial<User>): Partial<UserRow> {
   return {
-    username: row.username,
-    passwordHash: row.password_hash,
-    registrationTime: row.registration_time,
-    pending: row.pending === 1,
-    blocked: row.blocked === 1,
-    email: row.email,
-    groups: JSON.parse(row.groups) as string[],
-    testsRepo: row.tests_repo,
-    machineLimit: row.machine_limit,
-  };
-}
-
-export function userRow(user: User): UserRow {
-  return {
-    username: user.username,
-    password_hash: user.passwordHash,
-    registration_time: user.registrationTime,
-    pending: Number(user.pending),
-    blocked: Number(user.blocked),
-    email: user.email,
-    groups: JSON.stringify(user.groups),
-    tests_repo: user.testsRepo,
-    machine_limit: user.machineLimit,
+    ...plain,
+    ...(pending !== undefined && { pending: Number(pending) }),
+    ...(blocked !== undefined && { blocked: Number(blocked) }),
+    ...(groups !== undefined && { groups: JSON.stringify(groups) }),
   };
 }

@@ -1,6 +1,5 @@
 import { fleetError } from '../errors.ts';
 import type { WorkerInfo } from '../protocol/read-request.ts';
-import { internalThroughput } from './hand-out.ts';
 import {
   blockAction,
   Changes,
@@ -12,6 +11,7 @@ import {
   workerLog,
   wrongSums,
 } from './records.ts';
+import { internalThroughput } from './request-task.ts';
 import type { Run, Task } from './run.ts';
 import {
   endRun,
@@ -95,7 +95,10 @@ export type RunModification = Readonly<
 const ageMsMax = 30 * 24 * 60 * 60 * 1000;
 const gamesMax = 3_200_000;
 
-/** Changes what may change after submission; too much of it needs a new approval. */
+/**
+ * Changes what may change after submission; too much of it needs a new approval. A run that ended
+ * before it was decided goes on, even with the values that it has.
+ */
 export function modifyRun(
   world: World,
   run: Run,
@@ -106,6 +109,8 @@ export function modifyRun(
   const fault = modificationFault(run, to, now);
   if (fault !== undefined) throw fleetError('REQUEST_REFUSED', fault);
   const { args, record } = run;
+  const isSame = Object.entries(to).every(([name, value]) => args[name as keyof RunArgs] === value);
+  if (isSame && record.finished === run.decided) return new Changes();
   const bold =
     to.throughput > Math.max(args.throughput, 100) ||
     to.priority > Math.max(args.priority, 0) ||

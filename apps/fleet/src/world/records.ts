@@ -196,28 +196,44 @@ export function wrongSums(run: Run): string[] {
   });
 }
 
-export type TaskActionName = 'failed_task' | 'crash_or_time' | 'dead_task' | 'stop_run';
-
-export type RunActionName =
-  | 'new_run'
-  | 'modify_run'
-  | 'finished_run'
-  | 'purge_run'
-  | 'delete_run'
-  | 'stop_run'
-  | 'approve_run';
+/** Kinds of entries of the event log, with their words for people. */
+export const actionWords = {
+  new_run: 'New run',
+  approve_run: 'Approval',
+  modify_run: 'Change of a run',
+  stop_run: 'Stop of a run',
+  delete_run: 'Deletion of a run',
+  purge_run: 'Purge',
+  finished_run: 'End of a run',
+  failed_task: 'Failed task',
+  crash_or_time: 'Crash or time loss',
+  dead_task: 'Lost task',
+  worker_log: 'Message of a worker',
+  block_worker: 'Block of a worker',
+  new_user: 'New user',
+  accept_user: 'Decision on a user',
+  block_user: 'Block of a user',
+  modify_user: 'Change of a user',
+  upload_nn: 'New net',
+  new_book: 'New book',
+  log_message: 'Message of the server',
+  system_event: 'Start or stop of the server',
+} as const;
+export type ActionName = keyof typeof actionWords;
 
 /** An entry of the event log. */
 export interface Action {
   /** UNIX seconds, with fractions. */
   readonly time: number;
-  readonly action: TaskActionName | RunActionName | 'block_worker' | 'worker_log' | 'log_message';
+  readonly action: ActionName;
   readonly username: string;
   readonly run_id?: string;
   readonly run?: string;
   readonly task_id?: number;
   readonly worker?: string;
   readonly message?: string;
+  readonly user?: string;
+  readonly nn?: string;
 }
 
 /** User that stands in the log for the server's own actions. */
@@ -226,12 +242,7 @@ export const systemUser = 'fishtest.system';
 const messageMax = 5120;
 
 /** Something that a task's worker did, or that happened to it. */
-export function taskAction(
-  action: TaskActionName,
-  task: Task,
-  now: number,
-  message?: string,
-): Action {
+export function taskAction(action: ActionName, task: Task, now: number, message?: string): Action {
   const info = task.record.worker_info;
   const about = runAction(action, task.run, info.username, now, message);
   return { ...about, worker: longName(info), task_id: task.id };
@@ -239,7 +250,7 @@ export function taskAction(
 
 /** Something that a person did to a run, or that happened to it. */
 export function runAction(
-  action: TaskActionName | RunActionName,
+  action: ActionName,
   run: Run,
   username: string,
   now: number,
@@ -262,15 +273,10 @@ export function workerLog(
   message: string,
   task?: Task,
 ): Action {
-  const action = {
-    time: now / 1000,
-    action: 'worker_log',
-    username: info.username,
-    worker: longName(info),
-    message: cut(message),
-  } as const;
-  if (task === undefined) return action;
-  return { ...action, run_id: task.run.id, run: task.run.name, task_id: task.id };
+  const { username } = info;
+  const about = { time: now / 1000, username, worker: longName(info), message: cut(message) };
+  const place = task && { run_id: task.run.id, run: task.run.name, task_id: task.id };
+  return { action: 'worker_log', ...about, ...place };
 }
 
 /** A worker, by its short name, gets tasks no longer, or again. */

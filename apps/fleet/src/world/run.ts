@@ -3,9 +3,9 @@ import { type StoredWorkerInfo, shortName } from '../protocol/read-request.ts';
 import { eloEstimate } from '../statistics/elo.ts';
 import { fixedGamesState } from '../statistics/run-statistics.ts';
 import { type SprtState, sprtElo } from '../statistics/sprt.ts';
-import { gameDuration } from '../statistics/time-control.ts';
-import { type ArchFilter, archFilter, hashSize } from './hand-out.ts';
+import { gameDuration, remainingHours } from '../statistics/time-control.ts';
 import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './records.ts';
+import { type ArchFilter, archFilter, hashSize } from './request-task.ts';
 import { addDifference, gamesOf, type Stats, WorkerTotals, zeroStats } from './world.ts';
 
 /** Nodes per second of the machine that time controls are made for. */
@@ -320,4 +320,38 @@ export function colours({ finished, results, sprt, spsa }: ColoursInput): Colour
 export function runName(id: string, newTag: string): string {
   const digest = createHash('md5').update(id).digest('hex');
   return `${newTag.slice(0, 23)}-${digest.slice(0, 7)}`;
+}
+
+/** Runs with workers as people see them: those nearest to a decision first. */
+export function byProgress(a: Run, b: Run): number {
+  const keys = ({ args, games }: Run) => [
+    Number(args.sprt !== undefined),
+    args.sprt?.llr ?? 0,
+    Number(args.spsa === undefined),
+    games,
+  ];
+  return compare(keys(b), keys(a));
+}
+
+/** Runs that wait for an approval. */
+export function byUrgency(a: Run, b: Run): number {
+  const keys = ({ args }: Run) => [args.priority, args.itp];
+  return compare(keys(a), keys(b));
+}
+
+/** Hours until all these runs are over, if no other comes; infinite without workers. */
+export function hoursLeft(runs: Iterable<Run>): number {
+  let hours = 0;
+  let cores = 0;
+  for (const { args, games, record } of runs) {
+    const { tc: timeControl, threads, num_games: numGames, sprt } = args;
+    hours += remainingHours({ timeControl, threads, numGames, games, sprt });
+    cores += record.cores;
+  }
+  return hours === 0 ? 0 : hours / cores;
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  const at = a.findIndex((value, index) => value !== b[index]);
+  return at < 0 ? 0 : (a[at] as number) - (b[at] as number);
 }

@@ -9,7 +9,14 @@ import {
   worstWorker,
 } from '../statistics/run-statistics.ts';
 import { updateSprt } from '../statistics/sprt.ts';
-import { flipsSignature, updateSpsa } from '../statistics/spsa.ts';
+import {
+  type Flip,
+  flipsSignature,
+  packFlips,
+  type SpsaTrial,
+  spsaTrial,
+  updateSpsa,
+} from '../statistics/spsa.ts';
 import { Changes, type Decision, runAction, taskAction } from './records.ts';
 import { type BadTaskMark, finishedText, type Run, type Task } from './run.ts';
 import { crashOrTime, crashOrTimeText, gamesOf, type Stats, type World } from './world.ts';
@@ -91,6 +98,27 @@ function tune(task: Task, results: SpsaResults): void {
   if (flipsSignature(packedFlips) !== results.sig) return;
   const { wins, losses, num_games } = results;
   updateSpsa(spsa, { iter: asked.iter, packedFlips, wins, losses, num_games });
+}
+
+/** Parameters to play the next batch with, in random directions that the task remembers. */
+export function requestSpsa(
+  world: World,
+  task: Task,
+): Decision<Alive | (SpsaTrial & { readonly sig: number; readonly task_alive: true })> {
+  const changes = new Changes();
+  const { spsa } = task.run.args;
+  if (spsa === undefined) throw fleetError('REQUEST_REFUSED', `Not a tuning: ${task.run.id}`);
+  if (!task.active) return { reply: notActive(task), changes };
+  const flips = spsa.params.map((): Flip => (world.random() < 0.5 ? 1 : -1));
+  const packed = packFlips(flips);
+  task.record.spsa_params = { iter: spsa.iter, packed_flips: [...packed] };
+  changes.tasks.add(task);
+  const reply = {
+    ...spsaTrial(spsa, flips),
+    sig: flipsSignature(packed),
+    task_alive: true,
+  } as const;
+  return { reply, changes };
 }
 
 function complete(world: World, task: Task, changes: Changes): void {

@@ -1,6 +1,11 @@
-import { mkdir } from 'node:fs/promises';
 import { deadline, wallClock } from 'spillway';
-import { listenFault, makeDatabaseFolder, ServiceStop } from 'spillway-cli';
+import {
+  demandListenable,
+  listenFault,
+  makeDatabaseFolder,
+  makeFolder,
+  ServiceStop,
+} from 'spillway-cli';
 import { openRanker, type RankerService } from '../open-ranker.ts';
 import { rankerOptions } from '../ranker-options.ts';
 import type { Settings } from '../setting-list.ts';
@@ -13,13 +18,16 @@ const samplesMs = 20_000;
 export async function serve(settings: Settings): Promise<number> {
   // From the first moment: whoever starts a server may end it before it is ready.
   const stopping = new ServiceStop();
-  await mkdir(settings.data, { recursive: true, mode: 0o700 });
+  const { host, port, compat, compatPort } = settings;
+  const ports = { '--port': port, ...(compat && { '--compat-port': compatPort }) };
+  const address = { host, ports };
+  await demandListenable(address);
+  await makeFolder(settings.data);
   await makeDatabaseFolder(settings.database);
   const shutdown = () => process.kill(process.pid, 'SIGTERM');
   const ranker = await openRanker({ ...rankerOptions(settings), shutdown });
   await ranker.service.start().catch((error: unknown) => {
-    const { host, port, compatPort } = settings;
-    throw listenFault(error, { host, ports: { '--port': port, '--compat-port': compatPort } });
+    throw listenFault(error, address);
   });
   // Only now: who hears that a port is taken would never see the key.
   const key = await firstKey(ranker);

@@ -1,18 +1,9 @@
 import { runInNewContext } from 'node:vm';
-import { fleetError } from '../errors.ts';
 import { architectures } from '../protocol/patterns.ts';
 import { type StoredWorkerInfo, shortName, type WorkerInfo } from '../protocol/read-request.ts';
-import {
-  type Flip,
-  flipsSignature,
-  packFlips,
-  type SpsaTrial,
-  spsaTrial,
-} from '../statistics/spsa.ts';
-import { gameDuration, remainingHours, timeControlRatio } from '../statistics/time-control.ts';
+import { gameDuration, timeControlRatio } from '../statistics/time-control.ts';
 import { Changes, type Decision, type RunArgs, taskAction } from './records.ts';
 import type { Run, Task } from './run.ts';
-import { type Alive, notActive } from './update-task.ts';
 import type { Stats, World } from './world.ts';
 
 export interface TaskRequest {
@@ -41,7 +32,7 @@ export interface NoTask {
 /** A worker whose namesake was heard of this long ago is a second one, not the same again. */
 const duplicateMs = 120_000;
 
-/** Gives a worker its next task, or says why not. */
+/** Gives a worker its next task, or says why not; {@link chooseRun} decides of which run. */
 export function requestTask(world: World, request: TaskRequest): Decision<AssignedTask | NoTask> {
   const changes = new Changes();
   const { info } = request;
@@ -55,6 +46,77 @@ export function requestTask(world: World, request: TaskRequest): Decision<Assign
   const { num_games, start, stats } = task.record;
   const my_task = { num_games, start, stats };
   return { reply: { run: { _id: run.id, args: run.args, my_task }, task_id: task.id }, changes };
+}
+
+/** Cores above which more workers would make a tuning worse, for one parameter. */
+const tuningCores = 200_000;
+
+/** The worker that asks, and what is remembered of it. */
+export interface Candidate {
+  readonly name: string;
+  readonly info: WorkerInfo;
+  readonly lastRun: Run | undefined;
+}
+
+/**
+ * The run that needs this worker most, of those it can serve. Runs are few; each is looked at once,
+ * and whether the worker fits is asked only of a run that would be the best so far.
+ */
+export function chooseRun(runs: Iterable<Run>, candidate: Candidate): Run | undefined {
+  let best: Run | undefined;
+  let least: Need | undefined;
+  for (const run of runs) {
+    const its = need(run, candidate);
+    if (least !== undefined && !comesBefore(its, least)) continue;
+    if (!fits(run, candidate)) continue;
+    best = run;
+    least = its;
+  }
+  return best;
+}
+
+interface Need {
+  readonly priority: number;
+  readonly served: boolean;
+  /** Cores per share of throughput, as if half this worker had joined. */
+  readonly load: number;
+}
+
+/** A worker's own last run counts its cores again, so that workers move between runs. */
+function need(run: Run, { info, lastRun }: Candidate): Need {
+  const { priority, itp } = run.args;
+  const cores = run.record.cores + (run === lastRun ? info.concurrency : 0);
+  return { priority, served: cores > 0, load: (cores + info.concurrency / 2) / itp };
+}
+
+/** The rule: higher priority first, then a run that nobody plays, then the least load. */
+function comesBefore(a: Need, b: Need): boolean {
+  if (a.priority !== b.priority) return a.priority > b.priority;
+  if (a.served !== b.served) return b.served;
+  return a.load < b.load;
+}
+
+/** Account of `fleet demo-workers`, whose results are made up. */
+export const demoUsername = 'demoworkers';
+
+/** True if a worker may and can play games of this run now. */
+export function fits(run: Run, { name, info }: Pick<Candidate, 'name' | 'info'>): boolean {
+  const { args, record } = run;
+  const { concurrency } = info;
+  return (
+    !record.finished &&
+    record.approved &&
+    // No made-up result enters a run of anybody else.
+    (info.username !== demoUsername || args.username === demoUsername) &&
+    args.threads <= concurrency &&
+    args.threads >= info.min_threads &&
+    run.openGames > 0 &&
+    memoryNeed({ hashMiB: run.hashMiB, concurrency, threads: args.threads }) <= info.max_memory &&
+    (!info.near_github_api_limit || run.seenBy.has(name)) &&
+    (args.spsa === undefined || record.cores <= tuningCores / Math.sqrt(args.spsa.params.length)) &&
+    (run.archFilter.accepted?.has(info.worker_arch) ?? true) &&
+    (args.compiler === undefined || args.compiler === info.compiler)
+  );
 }
 
 function refusal(
@@ -100,110 +162,6 @@ function nextTaskSize(run: Run, concurrency: number): number {
   const { batchGames, openGames } = run;
   const left = sprt === undefined ? openGames : batchGames * Math.ceil(openGames / batchGames);
   return Math.min(size, left);
-}
-
-/** Cores above which more workers would make a tuning worse, for one parameter. */
-const tuningCores = 200_000;
-
-/** The worker that asks, and what is remembered of it. */
-export interface Candidate {
-  readonly name: string;
-  readonly info: WorkerInfo;
-  readonly lastRun: Run | undefined;
-}
-
-/**
- * The run that needs this worker most, of those it can serve. Runs are few; each is looked at once,
- * and whether the worker fits is asked only of a run that would be the best so far.
- */
-export function chooseRun(runs: Iterable<Run>, candidate: Candidate): Run | undefined {
-  let best: Run | undefined;
-  let least: Need | undefined;
-  for (const run of runs) {
-    const its = need(run, candidate);
-    if (least !== undefined && !comesBefore(its, least)) continue;
-    if (!fits(run, candidate)) continue;
-    best = run;
-    least = its;
-  }
-  return best;
-}
-
-interface Need {
-  readonly priority: number;
-  readonly served: boolean;
-  /** Cores per share of throughput, as if half this worker had joined. */
-  readonly load: number;
-}
-
-/** A worker's own last run counts its cores again, so that workers move between runs. */
-function need(run: Run, { info, lastRun }: Candidate): Need {
-  const { priority, itp } = run.args;
-  const cores = run.record.cores + (run === lastRun ? info.concurrency : 0);
-  return { priority, served: cores > 0, load: (cores + info.concurrency / 2) / itp };
-}
-
-function comesBefore(a: Need, b: Need): boolean {
-  if (a.priority !== b.priority) return a.priority > b.priority;
-  if (a.served !== b.served) return b.served;
-  return a.load < b.load;
-}
-
-/** Account of `fleet demo-workers`, whose results are made up. */
-export const demoUsername = 'demoworkers';
-
-/** True if a worker may and can play games of this run now. */
-export function fits(run: Run, { name, info }: Pick<Candidate, 'name' | 'info'>): boolean {
-  const { args, record } = run;
-  const { concurrency } = info;
-  return (
-    !record.finished &&
-    record.approved &&
-    // No made-up result enters a run of anybody else.
-    (info.username !== demoUsername || args.username === demoUsername) &&
-    args.threads <= concurrency &&
-    args.threads >= info.min_threads &&
-    run.openGames > 0 &&
-    memoryNeed({ hashMiB: run.hashMiB, concurrency, threads: args.threads }) <= info.max_memory &&
-    (!info.near_github_api_limit || run.seenBy.has(name)) &&
-    (args.spsa === undefined || record.cores <= tuningCores / Math.sqrt(args.spsa.params.length)) &&
-    (run.archFilter.accepted?.has(info.worker_arch) ?? true) &&
-    (args.compiler === undefined || args.compiler === info.compiler)
-  );
-}
-
-/** Runs with workers as people see them: those nearest to a decision first. */
-export function byProgress(a: Run, b: Run): number {
-  const keys = ({ args, games }: Run) => [
-    Number(args.sprt !== undefined),
-    args.sprt?.llr ?? 0,
-    Number(args.spsa === undefined),
-    games,
-  ];
-  return compare(keys(b), keys(a));
-}
-
-/** Runs that wait for an approval. */
-export function byUrgency(a: Run, b: Run): number {
-  const keys = ({ args }: Run) => [args.priority, args.itp];
-  return compare(keys(a), keys(b));
-}
-
-/** Hours until all these runs are over, if no other comes; infinite without workers. */
-export function hoursLeft(runs: Iterable<Run>): number {
-  let hours = 0;
-  let cores = 0;
-  for (const { args, games, record } of runs) {
-    const { tc: timeControl, threads, num_games: numGames, sprt } = args;
-    hours += remainingHours({ timeControl, threads, numGames, games, sprt });
-    cores += record.cores;
-  }
-  return hours === 0 ? 0 : hours / cores;
-}
-
-function compare(a: readonly number[], b: readonly number[]): number {
-  const at = a.findIndex((value, index) => value !== b[index]);
-  return at < 0 ? 0 : (a[at] as number) - (b[at] as number);
 }
 
 /** Processors of the workers that a run lets in. */
@@ -306,27 +264,6 @@ export function internalThroughput(options: InternalThroughputOptions): number {
   const forSuccess = nearlyPassed ? (sprt.elo0 > 0 ? 0.2 : 0.1) : 0;
   const bonus = Math.min(games / 200_000, 1) + forSuccess;
   return asked * forLongGames * forManyRuns * (1 + bonus);
-}
-
-/** Parameters to play the next batch with, in random directions that the task remembers. */
-export function requestSpsa(
-  world: World,
-  task: Task,
-): Decision<Alive | (SpsaTrial & { readonly sig: number; readonly task_alive: true })> {
-  const changes = new Changes();
-  const { spsa } = task.run.args;
-  if (spsa === undefined) throw fleetError('REQUEST_REFUSED', `Not a tuning: ${task.run.id}`);
-  if (!task.active) return { reply: notActive(task), changes };
-  const flips = spsa.params.map((): Flip => (world.random() < 0.5 ? 1 : -1));
-  const packed = packFlips(flips);
-  task.record.spsa_params = { iter: spsa.iter, packed_flips: [...packed] };
-  changes.tasks.add(task);
-  const reply = {
-    ...spsaTrial(spsa, flips),
-    sig: flipsSignature(packed),
-    task_alive: true,
-  } as const;
-  return { reply, changes };
 }
 
 const columns = 70;
