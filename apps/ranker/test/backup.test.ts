@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { sql } from 'kysely';
 import { postgresUrl } from 'spillway-fixtures/postgres';
+import { Database } from 'spillway-sql';
 import { backup, restore } from '../src/storage/backup.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
@@ -20,6 +21,19 @@ async function* all(lines: readonly Buffer[]): AsyncGenerator<Uint8Array> {
 const textOf = (number: number) => `The compiler keeps database ${number} in one file.`;
 
 describe('a backup of a ranker', () => {
+  it('is not restored into the database of another program, which is told', async () => {
+    await using stack = new AsyncDisposableStack();
+    const url = `sqlite:${join(await temporaryFolder(stack), 'other.db')}`;
+    {
+      await using other = await Database.open({ url });
+      const statements = ['create table runs (id integer)'];
+      await other.migrate([{ number: 1, name: 'runs', statements }]);
+    }
+    await assert.rejects(restore({ database: url, source: all([]) }), {
+      message: 'the database is of another program, whose first tables are "runs"',
+    });
+  });
+
   it('is whole though readers vote meanwhile, and serves on Postgres and on SQLite', async () => {
     await using stack = new AsyncDisposableStack();
     const folder = await temporaryFolder(stack);

@@ -72,10 +72,15 @@ describe('pictures of articles', () => {
       key: 'another key',
       clock: wallClock,
     });
-    const path = images.path(`${news.url}/other.png`);
+    const path = images.path(`${news.url}/other.png`, site.userId);
     const [, , signature] = signed.exec(path) ?? [];
+    const key = String(await site.ranker.storage.document('session_key'));
+    const { fetcher } = site.ranker;
+    const own = await Images.open({ fetcher, key, clock: wallClock });
     for (const forged of [
       path,
+      // Shown to another user.
+      own.path(`${news.url}/other.png`, 'bob'),
       `/reader/images/${signature}x?u=${encodeURIComponent(news.url)}`,
       `/reader/images/?u=${encodeURIComponent(news.url)}`,
       `/reader/images/${signature}`,
@@ -100,7 +105,8 @@ describe('a picture that is fetched', () => {
     const fetcher = stack.use(await openFetcher({ fetchMsMax }));
     const folder = await temporaryFolder(stack);
     const images = await Images.open({ fetcher, folder, bytesMax, key: 'k', clock: wallClock });
-    const read = (path: string) => images.read(`${host.url}${path}`, AbortSignal.timeout(60_000));
+    const read = (path: string, user = 'ada') =>
+      images.read(`${host.url}${path}`, user, AbortSignal.timeout(60_000));
     return { images, folder, fetcher, read };
   };
 
@@ -189,7 +195,7 @@ describe('a picture that is fetched', () => {
       bytesMax,
     );
     const again = await Images.open({ fetcher, folder, bytesMax, key: 'k', clock: wallClock });
-    const found = await again.read(`${host.url}/a.png`, AbortSignal.timeout(60_000));
+    const found = await again.read(`${host.url}/a.png`, 'ada', AbortSignal.timeout(60_000));
     assert.deepEqual(Buffer.from(found), picture);
     assert.equal(asked(), 1);
     const smaller = { fetcher, folder, bytesMax: picture.length, key: 'k', clock: wallClock };
@@ -202,5 +208,23 @@ describe('a picture that is fetched', () => {
     host.pages.set('/once.png', (response) => send(response, png(20, 20)));
     await Promise.all(Array.from({ length: 20 }, () => read('/once.png')));
     assert.equal(host.asked.filter((path) => path === '/once.png').length, 1);
+  });
+
+  it('has a place beside all that another user waits for', async () => {
+    const { images } = await opened();
+    const held: ServerResponse[] = [];
+    for (let at = 0; at < 40; at += 1) {
+      host.pages.set(`/held${at}`, (response) => void held.push(response));
+    }
+    const left = new AbortController();
+    const askHeld = (at: number) => images.read(`${host.url}/held${at}`, 'eve', left.signal);
+    const ended = Promise.allSettled(Array.from({ length: 40 }, (_, at) => askHeld(at)));
+    await assert.rejects(askHeld(0), { code: 'GATE_FULL' });
+    const other = stack.use(await openSite());
+    other.pages.set('/quick.png', (response) => send(response, png(20, 20)));
+    await images.read(`${other.url}/quick.png`, 'bob', AbortSignal.timeout(60_000));
+    assert.ok(held.length <= 8, `${held.length} were asked for`);
+    left.abort();
+    await ended;
   });
 });

@@ -190,6 +190,9 @@ describe('the pages of the reader', () => {
     assert.match(page, /<summary>Nature<span class="count">3/);
     assert.match(page, /<h1>My birds<\/h1>/);
     assert.equal(titlesOf(page).length, 3);
+    const [, shared] = /data-article="([^"]+)"/.exec(page) ?? [];
+    // All entries have it, so nothing is learned from it; it is shown all the same.
+    assert.match(await visitor.page(`/reader?open=${shared}`), /<p>Read more about this<\/p>/);
     const opml = await (await visitor.get('/reader/feeds.opml')).text();
     assert.match(opml, /<outline text="Nature">\s*<outline type="rss" text="My birds"/);
     const rule = JSON.stringify(['mute', 'feed', feed, 0]);

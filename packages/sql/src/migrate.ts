@@ -90,6 +90,10 @@ function compare(
   if (migration === undefined) {
     throw sqlError('DATABASE_MIGRATION', `${applied} was applied but is not known here`);
   }
+  if (row.number === 1 && row.name !== migration.name) {
+    const message = `the database is of another program, whose first tables are "${row.name}"`;
+    throw sqlError('DATABASE_MIGRATION', message);
+  }
   if (row.name === migration.name && row.checksum === checksum(migration, kind)) return;
   throw sqlError('DATABASE_MIGRATION', `${applied} has changed since it was applied`);
 }

@@ -223,6 +223,10 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
       await assert.rejects(database.migrate([changed, second]), {
         message: 'migration 1 (accounts) has changed since it was applied',
       });
+      await assert.rejects(database.migrate([{ ...first, name: 'users' }, second]), {
+        code: 'DATABASE_MIGRATION',
+        message: 'the database is of another program, whose first tables are "accounts"',
+      });
       await assert.rejects(database.migrate([first, { ...second, number: 3 }]), /without gaps/);
     });
 

@@ -245,7 +245,8 @@ function storedArticles(
 ): StoredArticle[] {
   const { articles, feedId, isPrivate, fetchedAt: now } = fetched;
   const texts = withoutBoilerplate(articles.map(({ text }) => text));
-  return articles.flatMap(({ url: given, title, publishedAt, author, images, tags }, at) => {
+  return articles.flatMap((entry, at) => {
+    const { url: given, title, publishedAt, author, images, tags } = entry;
     const known = canonicalUrl(given);
     if (known === undefined) return [];
     const url = isPrivate ? privateArticleUrl(known, feedId) : known;
@@ -254,7 +255,7 @@ function storedArticles(
     const isWhole = isPrivate || (text.length >= wholeMin && !isFullText);
     return {
       ...{ id: articleId(url), url, givenUrl: given, title, text, source: sourceOf(url), author },
-      ...{ images, tags },
+      ...{ images, tags, ...(text === '' && entry.text !== '' && { sharedText: entry.text }) },
       ...{ publishedAt, etag: undefined, lastModified: undefined, unavailable: undefined },
       // A short text may be a summary: the article itself is fetched when it is asked for.
       ...{ fetchedAt: isWhole ? now : undefined, addedAt: now, isFromFeed: true },

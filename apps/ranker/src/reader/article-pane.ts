@@ -195,7 +195,8 @@ function bar(kind: string, from: number, points: number): Html {
 
 /** The text by paragraphs, with pictures, and with the sentences that count marked. */
 function proseOf({ ranked, imagePath }: OpenArticle): HtmlValue {
-  const { text = '', images = [] } = ranked?.article ?? {};
+  const { text: own = '', sharedText = '', images = [] } = ranked?.article ?? {};
+  const text = own || sharedText;
   if (text === '') {
     return html`<p class="quiet">Its text is not here yet. Open the original to read it.</p>`;
   }

@@ -2,11 +2,12 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { BoundedMap, type Clock, type Lane, SingleFlight } from 'spillway';
+import { BoundedMap, type Clock, Gate, type Lane, SingleFlight } from 'spillway';
 import { rankerError, unavailableError } from '../errors.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import { imageType } from '../fetching/image-type.ts';
 import type { Unavailable } from '../fetching/unavailable.ts';
+import { userOf } from './reader-session.ts';
 
 export interface ImagesOptions {
   readonly fetcher: Pick<Fetcher, 'fetchImage'>;
@@ -24,6 +25,8 @@ const failureMs = 10 * 60_000;
 /** A host that was too slow for one is asked for no other for so long: a browser waits for each. */
 const slowHostMs = 60_000;
 const failuresMax = 10_000;
+/** Pictures of one user that are fetched at a time, and that may wait: others have their own. */
+const turns = { limit: 8, queueMax: 32 };
 
 /** Pictures of articles: fetched by the server, so that readers ask nobody but their own server. */
 export class Images {
@@ -33,6 +36,8 @@ export class Images {
   readonly #files = new Map<string, number>();
   #bytes = 0;
   readonly #loading = new SingleFlight<Uint8Array>();
+  /** By user, while pictures are fetched for them. */
+  readonly #turns = new Map<string, Gate>();
   readonly #failures = new BoundedMap<string, { readonly why: Unavailable; readonly at: number }>({
     countMax: failuresMax,
   });
@@ -53,26 +58,37 @@ export class Images {
     return { kind: 'images', files: this.#files.size, bytes: this.#bytes };
   }
 
-  /** The path of a picture on this server. */
-  path(url: string): string {
-    return `/reader/images/${this.#sign(url).toString('base64url')}?u=${encodeURIComponent(url)}`;
+  /** The path of a picture on this server, for one user. */
+  path(url: string, userId: string): string {
+    const signature = this.#sign(url, userId).toString('base64url');
+    return `/reader/images/${signature}?u=${encodeURIComponent(url)}`;
   }
 
-  /** True if this server has shown the address under this signature. */
-  isSigned(url: string, signature: string): boolean {
+  /** True if this server has shown the address to the user under this signature. */
+  isSigned(url: string, userId: string, signature: string): boolean {
     const given = Buffer.from(signature, 'base64url');
-    const own = this.#sign(url);
+    const own = this.#sign(url, userId);
     return given.length === own.length && timingSafeEqual(given, own);
   }
 
   /** The bytes of a picture; rejects with `ARTICLE_UNAVAILABLE` and the reason. */
-  async read(url: string, signal: AbortSignal): Promise<Uint8Array> {
+  async read(url: string, userId: string, signal: AbortSignal): Promise<Uint8Array> {
     const name = createHash('sha256').update(url).digest('hex');
-    return await this.#loading.run(name, () => this.#load(url, name), { signal });
+    const load = () => this.#loading.run(name, () => this.#load(url, name), { signal });
+    if (this.#files.has(name)) return await load();
+    const gate = this.#turns.get(userId) ?? new Gate(turns);
+    this.#turns.set(userId, gate);
+    try {
+      return await gate.run(load, { signal });
+    } finally {
+      const { inside, waiting } = gate.stats;
+      if (inside + waiting === 0) this.#turns.delete(userId);
+    }
   }
 
-  #sign(url: string): Buffer {
-    return createHmac('sha256', this.#options.key).update(`image ${url}`).digest().subarray(0, 16);
+  #sign(url: string, userId: string): Buffer {
+    const signed = createHmac('sha256', this.#options.key).update(`image ${userId} ${url}`);
+    return signed.digest().subarray(0, 16);
   }
 
   async #load(url: string, name: string): Promise<Uint8Array> {
@@ -169,10 +185,11 @@ export function imageRoutes(app: FastifyInstance, images: Images, lane: Lane | u
     { schema: { querystring: query }, config: { ...(lane !== undefined && { lane }) } },
     async (request, reply) => {
       const { u: url } = request.query;
-      if (!images.isSigned(url, request.params.signature)) {
+      const { id } = userOf(request);
+      if (!images.isSigned(url, id, request.params.signature)) {
         throw rankerError('RECORD_UNKNOWN', 'no page of this reader has shown this picture');
       }
-      const bytes = await images.read(url, request.permit.signal);
+      const bytes = await images.read(url, id, request.permit.signal);
       const type = imageType(bytes)?.type ?? 'application/octet-stream';
       return reply
         .headers({

@@ -142,5 +142,5 @@ async function openArticle(
   }
   const feeds = await storage.feeds.list(userId, signal);
   const feedTitle = feeds.find((feed) => feed.id === shelved.feedId)?.title;
-  return { shelved, ranked, feedTitle, imagePath: (url) => images.path(url) };
+  return { shelved, ranked, feedTitle, imagePath: (url) => images.path(url, userId) };
 }

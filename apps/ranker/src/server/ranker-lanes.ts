@@ -44,7 +44,7 @@ export function rankerLanes(clock: Clock, rankMs: number): RankerLanes {
     corrections: lane('corrections', 64, rankMs, 16),
     batches: lane('batches', 4, longMs),
     long: lane('long', 2, longMs),
-    images: lane('images', 32, imageMs),
+    images: lane('images', 128, imageMs),
     read: lane('read', 64, readMs),
   };
 }

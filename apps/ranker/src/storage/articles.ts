@@ -29,6 +29,8 @@ export interface StoredArticle {
   readonly isFromFeed?: boolean | undefined;
   readonly images?: readonly PageImage[] | undefined;
   readonly tags?: readonly string[] | undefined;
+  /** Its text in the feed where other entries have the same: it is shown, and not learned from. */
+  readonly sharedText?: string | undefined;
 }
 
 /** Facts that scores need besides vectors; the source is the feed, or the host without one. */
@@ -221,6 +223,7 @@ export function articleOf(row: ArticleRow): StoredArticle {
     ...(row.from_feed === 1 && { isFromFeed: true }),
     ...(row.images !== null && { images: JSON.parse(row.images) }),
     ...(row.tags !== null && { tags: tagsOf(row.tags) }),
+    ...(row.shared_text !== null && { sharedText: row.shared_text }),
   };
 }
 
@@ -256,6 +259,7 @@ function rowOf(article: StoredArticle): ArticleRow {
     from_feed: Number(article.isFromFeed ?? false),
     images: listText(article.images, JSON.stringify),
     tags: listText(article.tags, (tags) => clean(`\n${tags.join('\n')}\n`)),
+    shared_text: article.sharedText === undefined ? null : clean(article.sharedText),
   };
 }
 
@@ -273,7 +277,7 @@ export function articleUpdates(
   kysely: Kysely<RankerSchema>,
   article: StoredArticle,
 ): CompiledQuery[] {
-  const { id, title, text, author, images, tags } = rowOf(article);
+  const { id, title, text, author, images, tags, shared_text } = rowOf(article);
   const changed = kysely
     .selectFrom('articles')
     .select('id')
@@ -285,7 +289,7 @@ export function articleUpdates(
     kysely.deleteFrom('vectors').where('article_id', 'in', changed).compile(),
     kysely
       .updateTable('articles')
-      .set({ title, text, author, images, tags })
+      .set({ title, text, author, images, tags, shared_text })
       .where('id', '=', id)
       .where('from_feed', '=', 1)
       .compile(),

@@ -165,4 +165,9 @@ export const rankerMigrations: readonly Migration[] = [
        value text not null)`,
     ],
   },
+  {
+    number: 9,
+    name: 'texts that entries of a feed share',
+    statements: ['alter table articles add column shared_text text'],
+  },
 ];

@@ -53,6 +53,8 @@ export interface ArticleRow {
   readonly images: string | null;
   /** The words by which its feed files it, each between two line breaks; null for none. */
   readonly tags: string | null;
+  /** Its text in the feed where other entries have the same: it is shown, and not learned from. */
+  readonly shared_text: string | null;
 }
 
 /** Another address of an article, by the id that an article of that address would have. */
