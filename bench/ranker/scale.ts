@@ -73,7 +73,7 @@ export async function scaled(served: Served, articles: number, ratings: number):
     vote.push(await timed(() => served.call('/votes', { article: ids[0], score })));
     shown.push(
       await timed(async () => {
-        const answer = await visitor.post(`/reader/articles/${ids[1]}/vote`, {
+        const answer = await visitor.post(`/articles/${ids[1]}/vote`, {
           score: String(score),
         });
         if (answer.status !== 303) throw new Error(`vote: ${answer.status}`);

@@ -1,4 +1,3 @@
 export { rankerProgram, runProgram } from './commands/program.ts';
 export { type OpenRankerOptions, openRanker, type RankerService } from './open-ranker.ts';
-export type { Settings } from './setting-list.ts';
-export { readSettings, shownSettings } from './settings.ts';
+export { type Settings, settingsReader } from './settings.ts';

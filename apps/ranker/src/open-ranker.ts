@@ -186,7 +186,6 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const { shutdown } = parts;
   await server.operator.app.register(userRoutes, { users: parts.storage.users, shutdown });
   server.app.addHook('onRequest', async () => parts.only.check());
-  await server.app.register(serverRoutes, { ...parts });
   const desks = new Desks({
     ...parts.desks,
     ...{ reader: parts.reader, storage: parts.storage, clock },
@@ -194,8 +193,9 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   });
   panel.watch('desks', desks);
   server.app.addHook('onClose', async () => desks[Symbol.dispose]());
+  await server.app.register(serverRoutes, { ...parts, desks });
   const { reader, storage } = parts;
-  const pages = { reader, storage, desks, fetcher, refresh, images, clock };
+  const pages = { reader, storage, desks, images, clock };
   const pageLanes = { lane: lanes.read, imageLane: lanes.images };
   await server.app.register(readerPages, { ...pages, ...pageLanes });
   server.app.get('/', async (_request, reply) => reply.redirect('/reader', 303));

@@ -42,13 +42,13 @@ describe('the whole text of an entry', () => {
       const feed = `<rss version="2.0"><channel><title>Port</title>${item}</channel></rss>`;
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
     });
-    await visitor.submit('/reader/feeds', { url: address });
+    await visitor.submit('/feeds', { url: address });
     await comes('Long', /Only the summary/);
     await site.ranker.embedding.idle();
     assert.equal(news.asked.get('/long'), undefined);
     const { feeds } = site.ranker.storage;
     const [feed] = await feeds.list(site.userId);
-    await visitor.submit(`/reader/feeds/${feed?.id}/edit`, { title: '', folder: '', full: 'yes' });
+    await visitor.submit(`/feeds/${feed?.id}/edit`, { title: '', folder: '', full: 'yes' });
     await comes('Long', /The harbour and the ferry met again/);
     const [shelved] = await site.ranker.storage.shelves.list({ userId: site.userId, limit: 1 });
     const whole = await site.ranker.storage.articles.find(String(shelved?.id));
@@ -64,7 +64,7 @@ describe('the whole text of an entry', () => {
       const feed = `<rss version="2.0"><channel><title>Links</title>${item}</channel></rss>`;
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
     });
-    await visitor.submit('/reader/feeds', { url: address });
+    await visitor.submit('/feeds', { url: address });
     await comes('Moved', /The lantern and the bridge met again/);
   });
 });

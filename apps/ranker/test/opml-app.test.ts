@@ -27,8 +27,8 @@ describe('a list of feeds that goes through the app', () => {
     const { user, key } = await site.ranker.storage.users.add(name);
     const visitor = new Visitor(site.url);
     await visitor.logIn(key);
-    const taken = async (opml: string) => visitor.submit('/reader/feeds/import', { opml });
-    const given = async () => (await visitor.get('/reader/feeds.opml')).text();
+    const taken = async (opml: string) => visitor.submit('/feeds/opml', { opml });
+    const given = async () => (await visitor.get('/feeds/opml')).text();
     return { visitor, userId: user.id, taken, given };
   };
 
@@ -73,7 +73,7 @@ describe('a list of feeds that goes through the app', () => {
     assert.match(await visitor.page('/reader/feeds'), /<strong>My harbour<\/strong>/);
     assert.match(await given(), /text="My harbour"/);
     const edit = { title: 'Port', folder: 'Sea / Ships' };
-    await visitor.submit(`/reader/feeds/${harbour?.id}/edit`, edit);
+    await visitor.submit(`/feeds/${harbour?.id}/edit`, edit);
     const opml = await given();
     assert.match(opml, /<outline text="Sea">\s*<outline text="Ships">\s*<outline type="atom"/);
     assert.match(opml, /type="atom" text="Port" title="Port"/);

@@ -68,12 +68,12 @@ describe('a feed with credentials', () => {
 
   it('is added with a name and a password, which its site alone is sent', async () => {
     const url = guarded('/members', 'authorization', basic);
-    assert.match(await visitor.submit('/reader/feeds', { url }), /blocked: answers 401/);
+    assert.match(await visitor.submit('/feeds', { url }), /blocked: answers 401/);
     const form = { url, name: 'ada', password: secret };
-    assert.match(await visitor.submit('/reader/feeds', form), /members: added/);
+    assert.match(await visitor.submit('/feeds', form), /members: added/);
     await until(async () => (await titles(visitor)).includes('members: the secret story'));
     assert.equal(seen.get('/members')?.at(-1)?.authorization, basic);
-    await visitor.submit('/reader/feeds', form);
+    await visitor.submit('/feeds', form);
     assert.equal((await site.ask('/feeds')).json.feeds.length, 1, 'added again it is the same one');
   });
 
@@ -83,7 +83,7 @@ describe('a feed with credentials', () => {
     const texts = [
       await visitor.page('/reader/feeds'),
       await visitor.page('/reader'),
-      await (await visitor.get('/reader/feeds.opml')).text(),
+      await (await visitor.get('/feeds/opml')).text(),
       ...(await Promise.all(
         ['/feeds', '/feeds/opml', '/export', '/rules'].map(async (path) => {
           const { status, text } = await site.ask(path);
@@ -129,7 +129,7 @@ describe('a feed with credentials', () => {
       const text = feedText('copy').replace('Only members may', 'Everybody may');
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(text);
     });
-    await eve.submit('/reader/feeds', { url: copy });
+    await eve.submit('/feeds', { url: copy });
     await until(async () => (await titles(eve)).length > 0);
     assert.deepEqual(await titles(eve), ['copy: the secret story']);
     assert.equal(await idOf('members', key), 'undefined');
@@ -167,19 +167,19 @@ describe('a feed with credentials', () => {
     const stolen = seen.get('/stolen') ?? [];
     assert.equal(stolen.length, 2);
     for (const headers of stolen) assert.ok(!JSON.stringify(headers).includes(secret));
-    const told = await visitor.submit('/reader/feeds', {
+    const told = await visitor.submit('/feeds', {
       url: moved,
       header: `X-Token: ${secret}`,
     });
     assert.match(told, /stolen: added\. It is at another site, .*, which is not sent the cred/);
-    await visitor.submit(`/reader/feeds/${await idOf('stolen')}/remove`);
+    await visitor.submit(`/feeds/${await idOf('stolen')}/remove`);
   });
 
   it('says that its credentials are missing, as after a restore, and is not asked', async () => {
     const { kysely } = site.ranker.storage.database;
     await kysely.deleteFrom('feed_credentials').execute();
     const count = seen.get('/members')?.length;
-    await visitor.submit(`/reader/feeds/${await idOf('members')}/refresh`);
+    await visitor.submit(`/feeds/${await idOf('members')}/refresh`);
     const page = () => visitor.page('/reader/feeds');
     await until(async () => (await page()).includes('its credentials are missing'));
     assert.equal(seen.get('/members')?.length, count);
@@ -189,8 +189,8 @@ describe('a feed with credentials', () => {
   it('has its credentials replaced by a header, and taken away, with the rules on it', async () => {
     guarded('/members', 'x-token', 'abc def');
     const mute = { kind: 'boost', field: 'feed', value: 'members', points: '2' };
-    assert.match(await visitor.submit('/reader/rules', mute), /Boost the feed members by 2/);
-    const path = `/reader/feeds/${await idOf('members')}/credentials`;
+    assert.match(await visitor.submit('/rules', mute), /Boost the feed members by 2/);
+    const path = `/feeds/${await idOf('members')}/credentials`;
     const done = await visitor.submit(path, { header: 'X-Token: abc def' });
     assert.match(done, /kept, and shown nowhere/);
     await until(async () => seen.get('/members')?.at(-1)?.['x-token'] === 'abc def');

@@ -157,7 +157,7 @@ describe('a ranker service', () => {
     // A vote changes what is in memory: the list need not be read again.
     await visitor.page('/reader');
     const id = articles[11]?.id;
-    assert.match(await visitor.submit(`/reader/articles/${id}/vote`, { score: '9' }), /9 stories/);
+    assert.match(await visitor.submit(`/articles/${id}/vote`, { score: '9' }), /9 stories/);
     assert.match(await visitor.page('/reader?list=rated'), /1 story, best first/);
     changes.tell(site.userId, 'all');
     const told = () => server.app.recentErrors.list().map(({ route, message }) => [route, message]);

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { rankerOptions } from '../src/ranker-options.ts';
-import { settingRules } from '../src/setting-list.ts';
-import { readSettings, shownSettings } from '../src/settings.ts';
+import { rankerOptions, settingRules, settingsReader } from '../src/settings.ts';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
+
+const readSettings = settingsReader.read.bind(settingsReader);
 
 describe('the settings of the ranker', () => {
   it('takes a flag before the environment, that before the file', async () => {
@@ -60,7 +60,7 @@ describe('the settings of the ranker', () => {
     const database = 'postgres://me:secret@host/db';
     const operatorToken = 'a-very-secret-token';
     const { settings } = readSettings({ flags: { database, operatorToken }, environment: {} });
-    assert.doesNotMatch(JSON.stringify(shownSettings(settings)), /secret@|very-secret/);
+    assert.doesNotMatch(JSON.stringify(settingsReader.shown(settings)), /secret@|very-secret/);
     for (const [name, { read, absent, rule }] of Object.entries(settingRules)) {
       const isUnset = absent === '' || absent === undefined;
       assert.ok(isUnset || read(absent as never) !== undefined, `${name}: ${rule}`);

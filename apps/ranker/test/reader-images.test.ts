@@ -40,7 +40,7 @@ describe('pictures of articles', () => {
       const feed = `<rss version="2.0"><channel><title>Port</title>${item}</channel></rss>`;
       send(response, feed, 'application/rss+xml');
     });
-    await visitor.submit('/reader/feeds', { url: address });
+    await visitor.submit('/feeds', { url: address });
     let id: string | undefined;
     for (let round = 0; round < 400 && id === undefined; round += 1) {
       id = /data-article="([^"]+)"/.exec(await visitor.page('/reader?list=all'))?.[1];

@@ -100,7 +100,7 @@ describe('the pages of the reader', () => {
     const wrong = await stranger.post('/reader/login', { key: 'x' }, { from: '/reader/login' });
     assert.equal(wrong.status, 401);
     assert.match(await wrong.text(), /role="alert">\s*No user has this key/);
-    const refused = await stranger.post('/reader/articles/a1/vote', { score: '9' });
+    const refused = await stranger.post('/articles/a1/vote', { score: '9' });
     assert.equal(refused.status, 401);
   });
 
@@ -116,7 +116,7 @@ describe('the pages of the reader', () => {
     const [shelved] = await site.ranker.storage.shelves.list({ userId, ids: [id], limit: 1 });
     assert.equal(shelved?.isRead, true);
     assert.equal(titlesOf(await visitor.page('/reader')).length, 8);
-    await visitor.submit(`/reader/articles/${id}/unread`);
+    await visitor.submit(`/articles/${id}/unread`);
     assert.equal(titlesOf(await visitor.page('/reader')).length, 9);
   });
 
@@ -125,7 +125,7 @@ describe('the pages of the reader', () => {
     const before = await visitor.page('/reader?list=all');
     const id = idOf(before, 'What a worker thread costs');
     const back = '/reader?list=all';
-    const after = await visitor.submit(`/reader/articles/${id}/vote`, { score: '10', back });
+    const after = await visitor.submit(`/articles/${id}/vote`, { score: '10', back });
     assert.match(after, /You gave it 10\./);
     assert.match(after, /you gave 10/);
     assert.deepEqual(titlesOf(await visitor.page('/reader?list=rated')), [
@@ -139,7 +139,7 @@ describe('the pages of the reader', () => {
     const sum = points.reduce((so, one) => so + one, 0);
     assert.equal(sum.toFixed(1), total.toFixed(1), `${points} make ${total}`);
     assert.match(why, /8 of 10 of your ratings would be\s+from/);
-    await visitor.submit(`/reader/articles/${id}/unvote`);
+    await visitor.submit(`/articles/${id}/unvote`);
     assert.match(await visitor.page('/reader?list=rated'), /You have rated nothing yet/);
   });
 
@@ -147,16 +147,17 @@ describe('the pages of the reader', () => {
     const { visitor } = await entered('marker');
     const list = await visitor.page('/reader');
     const [one, two] = [idOf(list, 'Bread with three'), idOf(list, 'Red carpet')];
-    await visitor.submit(`/reader/articles/${one}/star`);
-    await visitor.submit(`/reader/articles/${two}/later`);
+    await visitor.submit(`/articles/${one}/star`);
+    await visitor.submit(`/articles/${two}/later`);
     assert.match(titlesOf(await visitor.page('/reader?list=starred')).join(), /^Bread/);
     assert.match(titlesOf(await visitor.page('/reader?list=later')).join(), /^Red carpet/);
-    await visitor.submit(`/reader/articles/${two}/unlater`);
+    await visitor.submit(`/articles/${two}/unlater`);
     assert.equal(titlesOf(await visitor.page('/reader?list=later')).length, 0);
-    const answer = await visitor.post('/reader/read-all', {}, { accept: 'application/json' });
-    assert.equal(answer.status, 204);
+    const answer = await visitor.post('/articles/read-all', {}, { accept: 'application/json' });
+    assert.equal(answer.status, 200);
+    const { at } = (await answer.json()) as { readonly at: number };
     assert.match(await visitor.page('/reader'), /All read/);
-    await visitor.submit('/reader/unread-all', { at: String(answer.headers.get('x-read-at')) });
+    await visitor.submit('/articles/unread-all', { at: String(at) });
     assert.equal(titlesOf(await visitor.page('/reader')).length, 9);
   });
 
@@ -172,7 +173,7 @@ describe('the pages of the reader', () => {
       const feed = `${head}${items.join('')}</channel></rss>`;
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
     });
-    assert.match(await visitor.submit('/reader/feeds', { url: address }), /Birds: added/);
+    assert.match(await visitor.submit('/feeds', { url: address }), /Birds: added/);
     let page = '';
     for (let round = 0; round < 100 && titlesOf(page).length < 3; round += 1) {
       page = await visitor.page('/reader?list=all&show=80');
@@ -181,10 +182,10 @@ describe('the pages of the reader', () => {
     const [, feed = ''] = /href="\/reader\?feed=([\w-]+)"/.exec(page) ?? [];
     assert.match(page, /Birds<span class="count">3<\/span>/);
     const edit = { title: 'My birds', folder: 'Nature', full: 'yes' };
-    await visitor.submit(`/reader/feeds/${feed}/edit`, edit, '/reader/feeds');
-    assert.match(await visitor.submit(`/reader/feeds/${feed}/refresh`), /fetched now/);
+    await visitor.submit(`/feeds/${feed}/edit`, edit, '/reader/feeds');
+    assert.match(await visitor.submit(`/feeds/${feed}/refresh`), /fetched now/);
     const stranger = await entered('stranger', false);
-    const refused = await stranger.visitor.submit(`/reader/feeds/${feed}/refresh`);
+    const refused = await stranger.visitor.submit(`/feeds/${feed}/refresh`);
     assert.match(refused, /there is no subscription/);
     page = await visitor.page(`/reader?feed=${feed}`);
     assert.match(page, /<summary>Nature<span class="count">3/);
@@ -193,12 +194,12 @@ describe('the pages of the reader', () => {
     const [, shared] = /data-article="([^"]+)"/.exec(page) ?? [];
     // All entries have it, so nothing is learned from it; it is shown all the same.
     assert.match(await visitor.page(`/reader?open=${shared}`), /<p>Read more about this<\/p>/);
-    const opml = await (await visitor.get('/reader/feeds.opml')).text();
+    const opml = await (await visitor.get('/feeds/opml')).text();
     assert.match(opml, /<outline text="Nature">\s*<outline type="rss" text="My birds"/);
     const rule = JSON.stringify(['mute', 'feed', feed, 0]);
-    await visitor.submit('/reader/rules/quick', { rule });
+    await visitor.submit('/rules/quick', { rule });
     assert.equal(titlesOf(await visitor.page(`/reader?feed=${feed}`)).length, 0);
-    await visitor.submit(`/reader/feeds/${feed}/remove`, {}, '/reader/feeds');
+    await visitor.submit(`/feeds/${feed}/remove`, {}, '/reader/feeds');
   });
 
   it('say what a score is worth in a language that the model hardly knows', async () => {
@@ -224,20 +225,19 @@ describe('the pages of the reader', () => {
     const { visitor } = await entered('guarded');
     const id = idOf(await visitor.page('/reader'), 'Bread with three');
     for (const back of ['//evil.example', 'https://evil.example', '/readerx', '/reader\n/x', '']) {
-      const answer = await visitor.post(`/reader/articles/${id}/star`, { back });
+      const answer = await visitor.post(`/articles/${id}/star`, { back });
       assert.equal(answer.headers.get('location'), '/reader', back);
     }
-    const forged = await visitor.post(`/reader/articles/${id}/vote`, {
-      score: '9',
-      _csrf: 'other',
-    });
-    assert.equal(forged.status, 403);
+    const forged = { article: id, score: '9', _csrf: 'other' };
+    for (const path of [`/articles/${id}/vote`, '/votes', '/rules', '/feeds', '/feeds/opml']) {
+      assert.equal((await visitor.post(path, forged)).status, 403, path);
+    }
     const json = { accept: 'application/json' };
-    for (const score of ['0', '11', '5.5', 'x', '']) {
-      const refused = await visitor.post(`/reader/articles/${id}/vote`, { score }, json);
+    for (const score of ['0', '11', 'x', '']) {
+      const refused = await visitor.post(`/articles/${id}/vote`, { score }, json);
       assert.equal(refused.status, 422, score);
     }
-    const missing = await visitor.post('/reader/articles/nothing/vote', { score: '3' }, json);
+    const missing = await visitor.post('/articles/nothing/vote', { score: '3' }, json);
     assert.equal(missing.status, 404);
   });
 
@@ -248,16 +248,16 @@ describe('the pages of the reader', () => {
     assert.deepEqual(titlesOf(found), ['Swifts sleep on the wing, tiny recorders show']);
     assert.match(await visitor.page('/reader?q=nowhere'), /Nothing found/);
     const boost = { kind: 'boost', field: 'words', value: 'bread', points: '4' };
-    const rules = await visitor.submit('/reader/rules', boost, '/reader/rules');
+    const rules = await visitor.submit('/rules', boost, '/reader/rules');
     assert.match(rules, /Boost “bread” by 4/);
     assert.match(String(titlesOf(await visitor.page('/reader'))[0]), /^Bread/);
     const slow = { kind: 'mute', field: 'pattern', value: '(a+)+$' };
-    assert.match(await visitor.submit('/reader/rules', slow, '/reader/rules'), /a pattern must be/);
+    assert.match(await visitor.submit('/rules', slow, '/reader/rules'), /a pattern must be/);
     for (const rule of ['{}', 'x', '["mute","words","a",0]', '["mute","tag",5,0]']) {
-      assert.match(await visitor.submit('/reader/rules/quick', { rule }), /not a rule about/, rule);
+      assert.match(await visitor.submit('/rules/quick', { rule }), /not a rule about/, rule);
     }
     const quoted = JSON.stringify(['mute', 'author', 'Jane "JJ" Doe', 0]);
-    const added = await visitor.submit('/reader/rules/quick', { rule: quoted });
+    const added = await visitor.submit('/rules/quick', { rule: quoted });
     assert.match(added, /Mute Jane &quot;JJ&quot; Doe: added/);
   });
 });

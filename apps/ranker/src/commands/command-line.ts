@@ -3,13 +3,12 @@ import { basename } from 'node:path';
 import { type Command, Option } from 'commander';
 import * as cli from 'spillway-cli';
 import { UsageError } from 'spillway-cli';
-import type { Settings } from '../setting-list.ts';
-import { readSettings, settingsReader } from '../settings.ts';
+import { type Settings, settingsInHelp, settingsReader } from '../settings.ts';
 import { Client } from './client.ts';
 
-/** Gives a command all settings as flags. */
+/** Gives a command all settings as flags; its help shows the usual ones. */
 export function withSettings(command: Command): Command {
-  return cli.withSettings(command, settingsReader);
+  return cli.withSettings(command, settingsReader, settingsInHelp);
 }
 
 export function settingsOf(command: Command): Settings {
@@ -36,7 +35,7 @@ export interface ServerFlags {
 
 export function clientOf({ url, key }: ServerFlags): Client {
   if (url !== undefined) return new Client({ url: url.replace(/\/$/, ''), key });
-  const { port } = readSettings({ flags: {}, environment: process.env }).settings;
+  const { port } = settingsReader.read({ flags: {}, environment: process.env }).settings;
   return new Client({ url: `http://127.0.0.1:${port}`, key });
 }
 

@@ -7,8 +7,7 @@ import {
   ServiceStop,
 } from 'spillway-cli';
 import { openRanker, type RankerService } from '../open-ranker.ts';
-import { rankerOptions } from '../ranker-options.ts';
-import type { Settings } from '../setting-list.ts';
+import { rankerOptions, type Settings } from '../settings.ts';
 
 const firstUser = 'reader';
 /** The longest wait of the first start until the samples can be scored. */

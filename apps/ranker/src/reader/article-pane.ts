@@ -55,7 +55,7 @@ ${ranked?.explained !== undefined && whyView(ranked, ranked.explained)}
 function marksView({ id, isStarred, isLater }: ReaderArticle): Html {
   const mark = (name: string, isSet: boolean, words: HtmlValue, key: string) =>
     html`<button class="button little" form="${actionForm}" aria-pressed="${String(isSet)}"
- formaction="/reader/articles/${id}/${isSet ? 'un' : ''}${name}">${words} <kbd>${key}</kbd>
+ formaction="/articles/${id}/${isSet ? 'un' : ''}${name}">${words} <kbd>${key}</kbd>
 </button>`;
   return html`${mark('star', isStarred, isStarred ? 'Starred' : 'Star', 's')}
 ${mark('later', isLater, isLater ? 'Saved for later' : 'Later', 'l')}`;
@@ -77,10 +77,10 @@ function moreView(article: ReaderArticle): Html {
   ]);
   const words = new URLSearchParams({ field: 'words', value: title.slice(0, 200) });
   return html`<details class="menu"><summary class="button little bare">More</summary><div>
-<button class="button" form="${actionForm}" formaction="/reader/articles/${id}/unread">Mark unread
+<button class="button" form="${actionForm}" formaction="/articles/${id}/unread">Mark unread
 </button><button type="button" class="button needs-script" data-share="${url}">Share its address
 </button>${rules.map(
-    (one) => html`<button class="button" form="${actionForm}" formaction="/reader/rules/quick"
+    (one) => html`<button class="button" form="${actionForm}" formaction="/rules/quick"
  name="rule" value="${one.value}">${one.name}</button>`,
   )}<a class="button" href="/reader/rules?${words.toString()}">Mute or lift words…</a>
 </div></details>`;
@@ -92,11 +92,11 @@ function scaleView({ id, title, vote }: ReaderArticle): Html {
 <span class="quiet small roomy-only">Your rating</span><div class="scale">
 ${scores.map(
   (score) => html`<button class="button" form="${actionForm}"
- formaction="/reader/articles/${id}/${score === vote ? 'unvote' : 'vote'}"
+ formaction="/articles/${id}/${score === vote ? 'unvote' : 'vote'}"
  name="score" value="${score}" aria-pressed="${String(score === vote)}"
  aria-label="${score} of 10">${score}</button>`,
 )}</div><button class="button bare roomy-only" form="${actionForm}"
- formaction="/reader/articles/${id}/done">Done <kbd>x</kbd></button></div>`;
+ formaction="/articles/${id}/done">Done <kbd>x</kbd></button></div>`;
 }
 
 interface Line {

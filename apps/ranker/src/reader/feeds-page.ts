@@ -6,7 +6,7 @@ import { ageText } from './list-view.ts';
 /** The user's feeds, with what the last fetch of each has failed by. */
 export function feedsView(feeds: readonly ReaderFeed[], token: string, nowMs: number): Html {
   return html`<h1>Feeds</h1>
-<form class="row" method="post" action="/reader/feeds">${tokenField(token)}
+<form class="row" method="post" action="/feeds">${tokenField(token)}
 <label for="url">Address of a feed, or of a page that has one</label>
 <div><input class="input" id="url" name="url" type="url" required maxlength="2000"
  placeholder="https://">
@@ -15,8 +15,8 @@ export function feedsView(feeds: readonly ReaderFeed[], token: string, nowMs: nu
 ${credentialFields()}</details></form>
 ${feeds.length === 0 ? html`<p class="empty">No feeds yet.</p>` : tableView(feeds, token, nowMs)}
 <h2>Move feeds</h2>
-<p><a href="/reader/feeds.opml" download>Download your feeds as OPML</a></p>
-<form class="row" method="post" action="/reader/feeds/import">${tokenField(token)}
+<p><a href="/feeds/opml" download>Download your feeds as OPML</a></p>
+<form class="row" method="post" action="/feeds/opml">${tokenField(token)}
 <label for="opml">OPML of another reader: paste it here</label>
 <textarea class="input" id="opml" name="opml" rows="4" required spellcheck="false"></textarea>
 <div><label class="file" data-fills="opml" hidden>or choose its file
@@ -36,9 +36,9 @@ ${
   }): ${feed.failure}</p>`
 }</div>
 <div class="acts">${editForm(feed, token)}
-<form method="post" action="/reader/feeds/${feed.id}/refresh">${tokenField(token)}
+<form method="post" action="/feeds/${feed.id}/refresh">${tokenField(token)}
 <button class="button little">Refresh</button></form>
-<form method="post" action="/reader/feeds/${feed.id}/remove">${tokenField(token)}
+<form method="post" action="/feeds/${feed.id}/remove">${tokenField(token)}
 <button class="button little bare" aria-label="Remove ${feed.title || feed.url}">Remove</button>
 </form></div></li>`,
   )}</ul>`;
@@ -47,7 +47,7 @@ ${
 function editForm(feed: ReaderFeed, token: string): Html {
   const { id, title, folder, isNamed, isFullText, isPrivate } = feed;
   return html`<details class="edit"><summary class="button little">Edit</summary>
-<form method="post" action="/reader/feeds/${id}/edit">${tokenField(token)}
+<form method="post" action="/feeds/${id}/edit">${tokenField(token)}
 <label>Name <input class="input" name="title" value="${isNamed ? title : ''}"
  placeholder="${title}" maxlength="200"></label>
 <label>Folder <input class="input" name="folder" value="${folder}" maxlength="200"></label>
@@ -56,12 +56,12 @@ ${
   html`<label class="tick"><input type="checkbox" name="full" value="yes" checked="${isFullText}">
 Fetch the full text</label>`
 }<button class="button little main">Save</button></form>
-<form method="post" action="/reader/feeds/${id}/credentials" autocomplete="off">
+<form method="post" action="/feeds/${id}/credentials" autocomplete="off">
 ${tokenField(token)}${credentialFields()}
 <button class="button little main">${isPrivate ? 'Replace' : 'Use these'}</button></form>
 ${
   isPrivate &&
-  html`<form method="post" action="/reader/feeds/${id}/credentials">${tokenField(token)}
+  html`<form method="post" action="/feeds/${id}/credentials">${tokenField(token)}
 <button class="button little bare">Fetch it without credentials</button></form>`
 }</details>`;
 }

@@ -7,7 +7,6 @@ import { rankerError, unavailableError } from '../errors.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import { imageType } from '../fetching/image-type.ts';
 import type { Unavailable } from '../fetching/unavailable.ts';
-import { userOf } from './reader-session.ts';
 
 export interface ImagesOptions {
   readonly fetcher: Pick<Fetcher, 'fetchImage'>;
@@ -185,7 +184,7 @@ export function imageRoutes(app: FastifyInstance, images: Images, lane: Lane | u
     { schema: { querystring: query }, config: { ...(lane !== undefined && { lane }) } },
     async (request, reply) => {
       const { u: url } = request.query;
-      const { id } = userOf(request);
+      const { id } = request.rankerUser;
       if (!images.isSigned(url, id, request.params.signature)) {
         throw rankerError('RECORD_UNKNOWN', 'no page of this reader has shown this picture');
       }

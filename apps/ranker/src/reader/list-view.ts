@@ -89,7 +89,7 @@ ${
   query.listing === 'new' &&
   places.length > 0 &&
   html`<button class="button little bare all-read" form="${actionForm}" name="feed"
- value="${query.feed}" formaction="/reader/read-all" title="Can be taken back">Mark all read
+ value="${query.feed}" formaction="/articles/read-all" title="Can be taken back">Mark all read
 </button>`
 }</div>
 <ol class="items">${shown.map((place) => itemView(place, query, list))}</ol>
@@ -222,7 +222,7 @@ function emptyView({ listing, words }: ListQuery, isEmpty: boolean): Html {
   if (isEmpty) {
     return html`<div class="empty"><p>Nothing here yet.
 <a href="/reader/feeds">Add a feed</a>, or begin with sample articles to see how it learns.</p>
-<p><button class="button main" form="${actionForm}" formaction="/reader/samples">Add sample articles
+<p><button class="button main" form="${actionForm}" formaction="/articles/samples">Add sample articles
 </button></p></div>`;
   }
   if (listing === 'rated') {

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import { type Html, html } from 'spillway-http';
+import { logIn, sessionUser } from '../server/access.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { frame, tokenField } from './frame.ts';
-import { isKnown, logIn } from './reader-session.ts';
 
 export interface LoginRoutesOptions {
   readonly storage: RankerStorage;
@@ -20,7 +20,7 @@ const login = {
 /** Logging in with an API key, and out. */
 export const loginRoutes: FastifyPluginAsync<LoginRoutesOptions> = async (app, { storage }) => {
   app.get('/reader/login', (request, reply) => {
-    if (isKnown(request)) return reply.redirect('/reader', 303);
+    if (sessionUser(request) !== undefined) return reply.redirect('/reader', 303);
     return reply.send(loginPage(reply));
   });
 

@@ -1,29 +1,24 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { Clock, Lane } from 'spillway';
-import { assets, html, wantsPage } from 'spillway-http';
-import type { Fetcher } from '../fetching/fetcher.ts';
+import { assets, html } from 'spillway-http';
 import type { Reader } from '../ranking/reader.ts';
+import { requireLogin } from '../server/access.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { articlePane, closedPane, type OpenArticle } from './article-pane.ts';
-import { articleRoutes } from './article-routes.ts';
 import type { Desks } from './desks.ts';
-import type { FeedRefresh } from './feed-refresh.ts';
-import { feedRoutes } from './feed-routes.ts';
+import { feedsView } from './feeds-page.ts';
 import { frame } from './frame.ts';
 import { type Images, imageRoutes } from './images.ts';
 import { goneView, listAddress, listQuery, listView } from './list-view.ts';
 import { loginRoutes } from './login.ts';
-import { isKnown, userOf } from './reader-session.ts';
-import { ruleRoutes } from './rule-routes.ts';
+import { rulesView } from './rules-page.ts';
 
 export interface ReaderPagesOptions {
   readonly reader: Reader;
   readonly storage: RankerStorage;
   readonly desks: Desks;
-  readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
-  readonly refresh: Pick<FeedRefresh, 'look'>;
   /** UNIX milliseconds. */
   readonly clock: Clock;
   readonly images: Images;
@@ -60,20 +55,30 @@ export const readerPages: FastifyPluginAsync<ReaderPagesOptions> = async (app, o
   );
   await app.register(loginRoutes, options);
   await app.register(async (scope) => {
-    scope.addHook('onRequest', needUser);
+    requireLogin(scope);
     addList(scope, options);
+    addOthers(scope, options);
     imageRoutes(scope, options.images, options.imageLane);
-    await scope.register(articleRoutes, options);
-    await scope.register(feedRoutes, options);
-    await scope.register(ruleRoutes, options);
   });
 };
 
-async function needUser(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const isPage = request.method === 'GET' && wantsPage(request.headers.accept);
-  if (isPage && !isKnown(request)) return reply.redirect('/reader/login', 303);
-  userOf(request);
-  return undefined;
+/** The pages of feeds and of rules. */
+function addOthers(app: FastifyInstance, { storage, desks, clock }: ReaderPagesOptions): void {
+  app.get('/reader/feeds', async ({ rankerUser: { id, name }, permit }, reply) => {
+    const feeds = await storage.feeds.list(id, permit.signal);
+    const body = feedsView(feeds, reply.csrfToken(), clock.now());
+    return frame(reply, { title: 'Feeds', name, body });
+  });
+  app.get('/reader/rules', async ({ rankerUser: { id, name }, query, permit }, reply) => {
+    const rules = await storage.rules.list(id, permit.signal);
+    const feeds = await storage.feeds.list(id, permit.signal);
+    const slow = desks.find(id)?.slowRules ?? [];
+    const given = Object(query);
+    const field = String(given.field ?? '');
+    const value = String(given.value ?? '').slice(0, 200);
+    const body = rulesView({ rules, slow, token: reply.csrfToken(), feeds, field, value });
+    return frame(reply, { title: 'Rules', name, body });
+  });
 }
 
 declare module 'fastify' {
@@ -89,7 +94,7 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
   app.decorateRequest('openArticle');
   app.livePage('/reader', {
     states: [desks],
-    key: (request) => `${userOf(request).id} ${listAddress(wanted(request))}`,
+    key: (request) => `${request.rankerUser.id} ${listAddress(wanted(request))}`,
     view: (key) => {
       const [userId = '', address = ''] = key.split(' ');
       const fields = new URLSearchParams(address.split('?')[1]);
@@ -104,11 +109,11 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
       const title = open?.shelved.title ?? (search === '' ? 'To read' : `Search: ${search}`);
       const pane = open === undefined ? closedPane() : articlePane(open, query);
       const body = html`${list}${pane}`;
-      return frame(reply, { title, search, name: userOf(request).name, body, layout: 'panes' });
+      return frame(reply, { title, search, name: request.rankerUser.name, body, layout: 'panes' });
     },
     route: {
       preHandler: async (request, reply) => {
-        const { id } = userOf(request);
+        const { id } = request.rankerUser;
         const desk = desks.open(id);
         const watching = desk.watch();
         reply.raw.once('close', () => watching[Symbol.dispose]());

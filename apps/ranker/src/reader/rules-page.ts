@@ -33,7 +33,7 @@ export function rulesView(options: RulesViewOptions): Html {
   );
   return html`<h1>Rules</h1>
 <p>Rules look at the title, the beginning of the text, and where an article comes from.</p>
-<form class="rule" method="post" action="/reader/rules">${tokenField(token)}
+<form class="rule" method="post" action="/rules">${tokenField(token)}
 <div><label for="kind">What to do</label><select class="input" id="kind" name="kind">
 <option value="mute">Mute</option><option value="boost">Boost</option></select></div>
 <div><label for="field">with articles</label><select class="input" id="field" name="field">
@@ -53,7 +53,7 @@ ${
   slow.includes(rule.id) &&
   html`<p class="failure">This pattern takes too long, so it is not applied.</p>`
 }</div>
-<form method="post" action="/reader/rules/${rule.id}/remove">${tokenField(token)}
+<form method="post" action="/rules/${rule.id}/remove">${tokenField(token)}
 <button class="button little bare" aria-label="Remove: ${ruleText(rule, feeds)}">Remove</button>
 </form></li>`,
   )}</ul>`;

@@ -1,31 +1,143 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { SpillwayError } from 'spillway';
+import { sessionOf, wantsPage } from 'spillway-http';
 import { rankerError } from '../errors.ts';
 import type { User, Users } from '../storage/users.ts';
 
+/** A user as sessions know them. */
+export type ReaderUser = Pick<User, 'id' | 'name'>;
+
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The owner of the request's key; in routes that ask for one. */
-    rankerUser: User;
+    /** The owner of the request's key, or who has logged in; in routes that ask for one. */
+    rankerUser: ReaderUser;
+    /** The page that a form was on. */
+    formPage: string | undefined;
   }
+}
+
+/** The session's data between requests. */
+interface SessionData {
+  readonly user: ReaderUser;
+}
+
+/** The user who has logged in, if anybody has. */
+export function sessionUser(request: FastifyRequest): ReaderUser | undefined {
+  return sessionOf<SessionData>(request).get('user');
+}
+
+/** Begins a session of its own for the user. */
+export function logIn(request: FastifyRequest, user: ReaderUser, isRemembered: boolean): void {
+  const session = sessionOf<SessionData>(request);
+  session.clear();
+  session.regenerate();
+  session.set('user', { id: user.id, name: user.name });
+  session.remember(isRemembered);
 }
 
 /** Lets only requests with a user's key into the routes of this scope. */
 export function requireKey(app: FastifyInstance, users: Users): void {
   app.decorateRequest('rankerUser');
   app.addHook('onRequest', async (request, reply) => {
-    const key = keyOf(request);
-    const user = key === undefined ? undefined : await users.byKey(key, request.permit.signal);
-    if (user === undefined) {
-      reply.header('www-authenticate', 'Bearer realm="ranker"');
-      const why = key === undefined ? 'there is none' : 'this one is not known';
-      throw rankerError('KEY_NEEDED', `send your key as "Authorization: Bearer <key>": ${why}`);
-    }
-    request.rankerUser = user;
+    admit(request, reply, await byKey(request, users));
     reply.header('cache-control', 'no-store');
   });
 }
 
-function keyOf({ headers }: FastifyRequest): string | undefined {
-  const [, bearer] = /^bearer +(\S{1,200}) *$/i.exec(headers.authorization ?? '') ?? [];
-  return bearer;
+/** Lets in requests with a user's key, and those of who has logged in. */
+export function requireUser(app: FastifyInstance, users: Users): void {
+  app.decorateRequest('rankerUser');
+  app.addHook('onRequest', async (request, reply) => {
+    const user = isByKey(request) ? await byKey(request, users) : sessionUser(request);
+    admit(request, reply, user);
+    reply.header('cache-control', 'no-store');
+  });
+}
+
+/** Lets in who has logged in; a browser of anybody else is sent to where that is done. */
+export function requireLogin(app: FastifyInstance): void {
+  app.decorateRequest('rankerUser');
+  app.addHook('onRequest', async (request, reply): Promise<unknown> => {
+    const user = sessionUser(request);
+    const isPage = request.method === 'GET' && wantsPage(request.headers.accept);
+    if (isPage && user === undefined) return reply.redirect('/reader/login', 303);
+    admit(request, reply, user);
+    return undefined;
+  });
+}
+
+function admit(request: FastifyRequest, reply: FastifyReply, user: ReaderUser | undefined): void {
+  if (user === undefined) {
+    reply.header('www-authenticate', 'Bearer realm="ranker"');
+    const why = isByKey(request) ? 'this one is not known' : 'there is none';
+    throw rankerError('KEY_NEEDED', `send your key as "Authorization: Bearer <key>": ${why}`);
+  }
+  request.rankerUser = user;
+}
+
+function isByKey({ headers }: FastifyRequest): boolean {
+  return headers.authorization !== undefined;
+}
+
+async function byKey({ headers, permit }: FastifyRequest, users: Users): Promise<User | undefined> {
+  const [, key] = /^bearer +(\S{1,200}) *$/i.exec(headers.authorization ?? '') ?? [];
+  return key === undefined ? undefined : await users.byKey(key, permit.signal);
+}
+
+const numberFields = ['at', 'points', 'score'];
+
+/** Takes forms for what programs send: numbers as numbers, and without what only pages need. */
+export function takeForms(app: FastifyInstance): void {
+  app.decorateRequest('formPage');
+  app.addHook('preValidation', async (request) => {
+    const type = request.headers['content-type'] ?? '';
+    if (!type.startsWith('application/x-www-form-urlencoded')) return;
+    const { _csrf, back, ...fields } = Object(request.body) as Record<string, unknown>;
+    for (const name of numberFields) {
+      const text = String(fields[name] ?? '');
+      if (/^-?\d{1,20}(\.\d{1,20})?$/.test(text)) fields[name] = Number(text);
+      else if (text === '') delete fields[name];
+    }
+    request.body = fields;
+    request.formPage = pageOf(back);
+  });
+}
+
+/** The page that a form was on, if it is one of ours. */
+function pageOf(back: unknown): string | undefined {
+  const isOurs =
+    typeof back === 'string' && /^\/reader(?:$|[/?][\w\-.~!$&'()*+,;=:@/?%]*$)/.test(back);
+  return isOurs ? back : undefined;
+}
+
+/** The outcome of an operation: words for people, a value for programs. */
+export interface Outcome {
+  readonly told: string;
+  /** @default an empty object */
+  readonly result?: object | undefined;
+  /** @default 200 */
+  readonly status?: number | undefined;
+}
+
+/**
+ * Does what a request asks for. A browser goes back to a page with a message, also when it is
+ * refused; a program gets the result or the error itself.
+ */
+export async function operate(
+  reply: FastifyReply,
+  page: string,
+  work: (userId: string, signal: AbortSignal) => Promise<Outcome>,
+): Promise<FastifyReply> {
+  const { request } = reply;
+  const isPage = !isByKey(request) && wantsPage(request.headers.accept);
+  try {
+    const outcome = await work(request.rankerUser.id, request.permit.signal);
+    const { told, result = {}, status = 200 } = outcome;
+    if (!isPage) return reply.code(status).send(result);
+    request.session.flash({ kind: 'info', text: told });
+  } catch (error) {
+    if (!isPage || !(error instanceof SpillwayError)) throw error;
+    request.session.flash({ kind: 'error', text: error.message });
+  }
+  return reply.redirect(request.formPage ?? page, 303);
 }

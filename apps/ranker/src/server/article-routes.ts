@@ -1,11 +1,10 @@
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { rankerError } from '../errors.ts';
 import type { ReaderArticle } from '../ranking/reader.ts';
+import { operate } from './access.ts';
 import { explanationAnswer, rounded } from './answers.ts';
 import type { RankerContext } from './context.ts';
-import { idSchema, scoreSchema } from './request-schemas.ts';
-
-type Named = { Params: { readonly id: string } };
+import { idSchema, type Named, scoreSchema } from './request-schemas.ts';
 
 const listing = {
   type: 'object',
@@ -20,13 +19,22 @@ const vote = {
   properties: { article: { type: 'string', minLength: 1, maxLength: 64 }, score: scoreSchema },
   additionalProperties: false,
 };
+const score = {
+  type: 'object',
+  required: ['score'],
+  properties: { score: scoreSchema },
+  additionalProperties: false,
+};
+const readAll = { type: 'object', properties: { feed: { type: 'string', maxLength: 64 } } };
+const unreadAll = { type: 'object', required: ['at'], properties: { at: { type: 'number' } } };
 const wordsMax = 8;
+/** The page of articles, where forms lead back to. */
+const page = '/reader';
 
-/** Articles by score, votes and explanations, for programs. */
+/** Articles by score, votes, marks and explanations. */
 export const articleRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
   const { reader, ranking, lanes } = options;
   const reading = { lane: lanes.read, domain: 'thread' } as const;
-  const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
 
   app.get<{ Querystring: { readonly limit: number; readonly search?: string } }>(
     '/articles',
@@ -49,25 +57,126 @@ export const articleRoutes: FastifyPluginAsync<RankerContext> = async (app, opti
       return { ...told, version: score.version, explanation: explanationAnswer(explained) };
     },
   );
+  voteRoutes(app, options);
+  markRoutes(app, options);
+};
+
+/** Rating an article, and taking that back. */
+function voteRoutes(app: FastifyInstance, { ranking, desks, lanes }: RankerContext): void {
+  const config = { lane: lanes.corrections, domain: 'thread' } as const;
+  const params = idSchema;
+  const rate = async (userId: string, id: string, score: number, signal: AbortSignal) => {
+    const { article, predicted, score: now } = await ranking.vote(userId, id, score, signal);
+    const { version } = now;
+    const result = {
+      id: article.id,
+      predicted: rounded(predicted),
+      rank: rounded(now.score),
+      version,
+    };
+    return { told: `You gave it ${score}.`, result };
+  };
+  const unrate = async (userId: string, id: string, signal: AbortSignal) => {
+    await ranking.unvote(userId, id, signal);
+    return { told: 'Your rating is taken back.', result: { removed: id } };
+  };
+
+  // Programs are answered at once, and the lists of the page follow.
   app.post<{ Body: { readonly article: string; readonly score: number } }>(
     '/votes',
-    { config: changing, schema: { body: vote } },
-    async ({ rankerUser, body, permit: { signal } }) => {
-      const done = await ranking.vote(rankerUser.id, body.article, body.score, signal);
-      const { predicted, score } = done;
-      const told = { id: done.article.id, predicted: rounded(predicted) };
-      return { ...told, rank: rounded(score.score), version: score.version };
-    },
+    { config, schema: { body: vote } },
+    ({ body: { article, score } }, reply) =>
+      operate(reply, page, (userId, signal) => rate(userId, article, score, signal)),
   );
-  app.delete<Named>(
-    '/votes/:id',
-    { config: changing, schema: { params: idSchema } },
-    async ({ rankerUser, params: { id }, permit: { signal } }) => {
-      await ranking.unvote(rankerUser.id, id, signal);
-      return { removed: id };
-    },
+  app.delete<Named>('/votes/:id', { config, schema: { params } }, (request, reply) =>
+    operate(reply, page, (userId, signal) => unrate(userId, request.params.id, signal)),
   );
-};
+  // The page is answered when the order has changed, so that one that is loaded then shows it.
+  app.post<Named & { Body: { readonly score: number } }>(
+    '/articles/:id/vote',
+    { config, schema: { params, body: score } },
+    ({ params: { id }, body }, reply) =>
+      operate(reply, page, async (userId, signal) => {
+        const outcome = await rate(userId, id, body.score, signal);
+        await desks.open(userId).refresh();
+        return outcome;
+      }),
+  );
+  app.post<Named>('/articles/:id/unvote', { config, schema: { params } }, (request, reply) =>
+    operate(reply, page, async (userId, signal) => {
+      const outcome = await unrate(userId, request.params.id, signal);
+      await desks.open(userId).refresh();
+      return outcome;
+    }),
+  );
+}
+
+type Work = (userId: string, articleId: string, signal: AbortSignal) => Promise<unknown>;
+
+/** Marking articles, and being done with one or with all. */
+function markRoutes(app: FastifyInstance, { reader, desks, lanes }: RankerContext): void {
+  const config = { lane: lanes.corrections } as const;
+  const change = (name: string, told: string, work: Work): void => {
+    app.post<Named>(
+      `/articles/:id/${name}`,
+      { config, schema: { params: idSchema } },
+      ({ params: { id } }, reply) =>
+        operate(reply, page, async (userId, signal) => {
+          await work(userId, id, signal);
+          await desks.open(userId).refresh();
+          return { told };
+        }),
+    );
+  };
+  change('done', 'Done with it.', (user, id, signal) => {
+    desks.open(user).close(id);
+    return reader.markRead(user, [id], signal);
+  });
+  change('unread', 'It is unread again.', (user, id, signal) =>
+    reader.markUnread(user, { id }, signal),
+  );
+  for (const [name, mark, words] of [
+    ['star', 'starred', 'Starred.'],
+    ['later', 'later', 'Saved for later.'],
+  ] as const) {
+    change(name, words, (user, id, signal) => reader.mark(user, id, mark, true, signal));
+    change(`un${name}`, 'Taken off the list.', (user, id, signal) =>
+      reader.mark(user, id, mark, false, signal),
+    );
+  }
+
+  app.post<{ Body: { readonly feed?: string } }>(
+    '/articles/read-all',
+    { config, schema: { body: readAll } },
+    ({ body: { feed = '' } }, reply) =>
+      operate(reply, page, async (userId, signal) => {
+        const desk = desks.open(userId);
+        const ids = desk.unread(feed);
+        const at = await reader.markRead(userId, ids, signal);
+        desk.closeAll();
+        await desk.refresh();
+        const told = `${ids.length} marked as read. Press u to take it back.`;
+        return { told, result: { at } };
+      }),
+  );
+  app.post<{ Body: { readonly at: number } }>(
+    '/articles/unread-all',
+    { config, schema: { body: unreadAll } },
+    ({ body: { at } }, reply) =>
+      operate(reply, page, async (userId, signal) => {
+        await reader.markUnread(userId, { at }, signal);
+        await desks.open(userId).refresh();
+        return { told: 'They are unread again.' };
+      }),
+  );
+  app.post('/articles/samples', { config }, (_request, reply) =>
+    operate(reply, page, async (userId, signal) => {
+      await reader.addSamples(userId, signal);
+      await desks.open(userId).refresh();
+      return { told: 'Sample articles are here: rate three of them and see the order change.' };
+    }),
+  );
+}
 
 function articleAnswer(article: ReaderArticle): object {
   const { id, url, title, source, publishedAt, score, vote: voted, isRead } = article;

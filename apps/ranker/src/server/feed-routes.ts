@@ -1,124 +1,164 @@
-import type { FastifyPluginAsync } from 'fastify';
-import type { Fetcher } from '../fetching/fetcher.ts';
-import type { Reader } from '../ranking/reader.ts';
-import type { FeedRefresh } from '../reader/feed-refresh.ts';
-import { findFeed, listedFeeds, opmlOf } from '../reader/new-feeds.ts';
-import { checkRule } from '../reader/rule-book.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
-import { type NewRule, ruleFields } from '../storage/rules.ts';
-import type { RankerLanes } from './ranker-lanes.ts';
-import { bodyBytesMax, idSchema, titleMax, urlSchema } from './request-schemas.ts';
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import { httpError } from 'spillway-http';
+import {
+  type CredentialFields,
+  credentialsOf,
+  findFeed,
+  listedFeeds,
+  opmlOf,
+} from '../reader/new-feeds.ts';
+import { operate } from './access.ts';
+import type { RankerContext } from './context.ts';
+import { bodyBytesMax, idSchema, type Named, titleMax, urlSchema } from './request-schemas.ts';
 
-export interface FeedRoutesOptions {
-  readonly reader: Reader;
-  readonly storage: RankerStorage;
-  readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
-  readonly refresh: Pick<FeedRefresh, 'look'>;
-  readonly lanes: RankerLanes;
-}
-
-type Named = { Params: { readonly id: string } };
-
-const feed = {
+const name = { type: 'string', maxLength: 200 } as const;
+const secret = { type: 'string', maxLength: 2_100 } as const;
+const credentialForm = {
+  type: 'object',
+  properties: { name: secret, password: secret, header: secret },
+  additionalProperties: false,
+} as const;
+const newFeed = {
   type: 'object',
   required: ['url'],
   properties: {
     url: urlSchema,
     title: { type: 'string', maxLength: titleMax, default: '' },
-    folder: { type: 'string', maxLength: 200, default: '' },
+    folder: { ...name, default: '' },
+    ...credentialForm.properties,
   },
   additionalProperties: false,
-};
-const rule = {
+} as const;
+const feedEdit = {
   type: 'object',
-  required: ['kind', 'field', 'value'],
-  properties: {
-    kind: { enum: ['mute', 'boost'] },
-    field: { enum: ruleFields },
-    value: { type: 'string', minLength: 1, maxLength: 200 },
-    points: { type: 'number', minimum: -9, maximum: 9, default: 0 },
-  },
+  required: ['title', 'folder'],
+  properties: { title: name, folder: name, full: { const: 'yes' } },
   additionalProperties: false,
-};
+} as const;
 
-/** A user's feeds and articles, for programs. */
-export const feedRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
+interface NewFeedBody extends CredentialFields {
+  readonly url: string;
+  readonly title: string;
+  readonly folder: string;
+}
+
+/** The page of feeds, where forms lead back to. */
+const page = '/reader/feeds';
+
+/** A user's feeds: seeing, adding, importing and exporting them. */
+export const feedRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
   const { reader, storage, fetcher, refresh, lanes } = options;
   const reading = { lane: lanes.read, domain: 'thread' } as const;
-  const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
+  const changing = { lane: lanes.corrections, domain: 'thread' } as const;
 
   app.get('/feeds', { config: reading }, async ({ rankerUser, permit: { signal } }) => {
     return { feeds: await storage.feeds.list(rankerUser.id, signal) };
   });
-  app.post<{ Body: { readonly url: string; readonly title: string; readonly folder: string } }>(
-    '/feeds',
-    { config: { ...changing, lane: lanes.rank }, schema: { body: feed } },
-    async ({ rankerUser, body, permit: { signal } }, reply) => {
-      const found = await findFeed(fetcher, { address: body.url, signal });
-      const { url } = found;
-      const title = body.title || found.title;
-      const named = { title, isNamed: body.title !== '', folder: body.folder };
-      await reader.subscribe(rankerUser.id, [{ url, ...named }], signal);
-      void refresh.look();
-      reply.code(201);
-      return { url, title };
-    },
-  );
-  app.delete<Named>(
-    '/feeds/:id',
-    { config: changing, schema: { params: idSchema } },
-    async ({ rankerUser, params: { id }, permit: { signal } }) => {
-      await reader.unsubscribe(rankerUser.id, id, signal);
-      return { removed: id };
-    },
-  );
   app.get('/feeds/opml', { config: reading }, async ({ rankerUser, permit }, reply) => {
-    reply.type('text/x-opml; charset=utf-8');
     const feeds = await storage.feeds.list(rankerUser.id, permit.signal);
-    return opmlOf(`Feeds of ${rankerUser.name}`, feeds);
+    void reply.headers({
+      'content-type': 'text/x-opml; charset=utf-8',
+      'content-disposition': 'attachment; filename="feeds.opml"',
+    });
+    return opmlOf('Feeds', feeds);
   });
+
+  app.post<{ Body: NewFeedBody }>(
+    '/feeds',
+    { config: { ...changing, lane: lanes.rank }, schema: { body: newFeed } },
+    ({ body }, reply) =>
+      operate(reply, page, async (userId, signal) => {
+        const { url: address, title: given, folder, ...fields } = body;
+        const asked = credentialsOf(fields);
+        const found = await findFeed(fetcher, { address, credentials: asked, signal });
+        const { url, credentials } = found;
+        const title = given || found.title;
+        const known = (await storage.feeds.list(userId, signal)).find((feed) => feed.url === url);
+        if (known === undefined) {
+          const feed = { url, title, isNamed: given !== '', folder, credentials };
+          await reader.subscribe(userId, [feed], signal);
+        } else if (credentials !== undefined) {
+          await reader.setCredentials(userId, known.id, credentials, signal);
+        }
+        void refresh.look();
+        const isElsewhere = asked !== undefined && credentials === undefined;
+        const { origin } = new URL(url);
+        const more = ` It is at another site, ${origin}, which is not sent the credentials.`;
+        const told = `${title || url}: added.${isElsewhere ? more : ''}`;
+        return { told, status: 201, result: { url, title } };
+      }),
+  );
   await app.register(async (scope) => {
     scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) =>
-      done(null, text),
+      done(null, { opml: text }),
     );
-    scope.post(
+    scope.post<{ Body: { readonly opml?: unknown } | undefined }>(
       '/feeds/opml',
       { config: { ...changing, bodyTypes: 'any' }, bodyLimit: bodyBytesMax },
-      async ({ rankerUser, body, permit: { signal } }, reply) => {
-        const list = await fetcher.parseOpml(String(body ?? ''), signal);
-        const feeds = listedFeeds(list);
-        await reader.subscribe(rankerUser.id, feeds, signal);
-        void refresh.look();
-        reply.code(201);
-        return { feeds: feeds.length, leftOut: list.leftOut };
-      },
+      ({ body }, reply) =>
+        operate(reply, page, async (userId, signal) => {
+          if (typeof body?.opml !== 'string') throw httpError('INPUT_INVALID', 'opml: is missing');
+          const list = await fetcher.parseOpml(body.opml, signal);
+          const feeds = listedFeeds(list);
+          await reader.subscribe(userId, feeds, signal);
+          void refresh.look();
+          const { leftOut } = list;
+          const done = feeds.length === 1 ? '1 feed imported.' : `${feeds.length} feeds imported.`;
+          const why = 'listed twice, or without an address of the web';
+          const told = leftOut === 0 ? done : `${done} ${leftOut} left out: ${why}.`;
+          return { told, status: 201, result: { feeds: feeds.length, leftOut } };
+        }),
     );
   });
+  oneFeedRoutes(app, options);
 };
 
-/** A user's mutes and boosts, for programs. */
-export const ruleRoutes: FastifyPluginAsync<FeedRoutesOptions> = async (app, options) => {
-  const { reader, storage, lanes } = options;
-  const reading = { lane: lanes.read } as const;
-  const changing = { lane: lanes.corrections, csrf: false } as const;
-  app.get('/rules', { config: reading }, async ({ rankerUser, permit: { signal } }) => {
-    return { rules: await storage.rules.list(rankerUser.id, signal) };
-  });
-  app.post<{ Body: NewRule }>(
-    '/rules',
-    { config: changing, schema: { body: rule } },
-    async ({ rankerUser, body, permit: { signal } }, reply) => {
-      await reader.addRule(rankerUser.id, checkRule(body), signal);
-      reply.code(201);
-      return { rules: await storage.rules.list(rankerUser.id, signal) };
-    },
+/** Changing, refreshing and removing one feed. */
+function oneFeedRoutes(app: FastifyInstance, { reader, refresh, lanes }: RankerContext): void {
+  const config = { lane: lanes.corrections, domain: 'thread' } as const;
+  const params = idSchema;
+
+  app.post<Named & { Body: { title: string; folder: string; full?: string } }>(
+    '/feeds/:id/edit',
+    { config, schema: { params, body: feedEdit } },
+    ({ params: { id }, body: { title, folder, full } }, reply) =>
+      operate(reply, page, async (userId, signal) => {
+        const edit = { title: title.trim(), folder: folder.trim(), isFullText: full === 'yes' };
+        await reader.editFeed(userId, id, edit, signal);
+        return { told: 'The feed is changed.' };
+      }),
   );
-  app.delete<Named>(
-    '/rules/:id',
-    { config: changing, schema: { params: idSchema } },
-    async ({ rankerUser, params: { id }, permit: { signal } }) => {
-      await reader.removeRule(rankerUser.id, id, signal);
-      return { removed: id };
-    },
+  app.post<Named & { Body: CredentialFields }>(
+    '/feeds/:id/credentials',
+    { config, schema: { params, body: credentialForm } },
+    ({ params: { id }, body }, reply) =>
+      operate(reply, page, async (userId, signal) => {
+        const credentials = credentialsOf(body);
+        await reader.setCredentials(userId, id, credentials, signal);
+        void refresh.look();
+        const done = credentials === undefined ? 'are gone' : 'are kept, and shown nowhere';
+        return { told: `The credentials of the feed ${done}. It is fetched now.` };
+      }),
   );
-};
+  app.post<Named>('/feeds/:id/refresh', { config, schema: { params } }, (request, reply) =>
+    operate(reply, page, async (userId, signal) => {
+      await reader.hurryFeed(userId, request.params.id, signal);
+      void refresh.look();
+      return { told: 'The feed is fetched now.' };
+    }),
+  );
+  // A form has no other methods than GET and POST.
+  for (const [method, url] of [
+    ['DELETE', '/feeds/:id'],
+    ['POST', '/feeds/:id/remove'],
+  ] as const) {
+    app.route<Named>({
+      ...{ method, url, config, schema: { params } },
+      handler: ({ params: { id } }, reply) =>
+        operate(reply, page, async (userId, signal) => {
+          await reader.unsubscribe(userId, id, signal);
+          return { told: 'The feed is gone.', result: { removed: id } };
+        }),
+    });
+  }
+}

@@ -50,3 +50,8 @@ export const idSchema: ValueSchema = {
   type: 'object',
   properties: { id: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[\\w-]+$' } },
 };
+
+/** A route whose path has an id. */
+export interface Named {
+  readonly Params: { readonly id: string };
+}

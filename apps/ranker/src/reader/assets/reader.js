@@ -91,7 +91,7 @@ async function post(action, fields = {}, isRepeated = false) {
     body: new URLSearchParams(fields),
     headers,
   });
-  if (answer.ok) return answer;
+  if (answer.ok) return answer.json();
   const { error: failure = {} } = await answer.json().catch(() => ({}));
   if (failure.code === 'CSRF_REFUSED' && !isRepeated) {
     await renewToken();
@@ -117,9 +117,9 @@ const titleOf = (id) =>
 
 function rate(id, score) {
   if (id === undefined) return say('Choose an article first: j and k move.', true);
-  const undo = () => () => act(`/reader/articles/${id}/unvote`, {}, `Taken back: ${titleOf(id)}`);
+  const undo = () => () => act(`/articles/${id}/unvote`, {}, `Taken back: ${titleOf(id)}`);
   const words = `Rated ${score}: ${titleOf(id)} (u takes it back)`;
-  return act(`/reader/articles/${id}/vote`, { score }, words, undo);
+  return act(`/articles/${id}/vote`, { score }, words, undo);
 }
 
 /** Does what a button says without leaving the page. */
@@ -135,11 +135,10 @@ function press(button) {
 }
 
 function readAll(feed) {
-  const undo = (answer) => {
-    const at = answer.headers.get('x-read-at');
-    return () => act('/reader/unread-all', { at }, 'They are unread again.');
+  const undo = ({ at }) => {
+    return () => act('/articles/unread-all', { at }, 'They are unread again.');
   };
-  return act('/reader/read-all', { feed }, 'All read (u takes it back)', undo);
+  return act('/articles/read-all', { feed }, 'All read (u takes it back)', undo);
 }
 
 const chosen = () => current()?.dataset.article ?? openId();
@@ -148,7 +147,7 @@ const mark = (name) => {
   const button = pressed(`/${name}`) ?? pressed(`/un${name}`);
   if (button) return press(button);
   const id = chosen();
-  return id && act(`/reader/articles/${id}/${name}`, {}, `Done: ${titleOf(id)}`);
+  return id && act(`/articles/${id}/${name}`, {}, `Done: ${titleOf(id)}`);
 };
 
 const keys = {
@@ -162,8 +161,8 @@ const keys = {
   s: () => mark('star'),
   l: () => mark('later'),
   v: () => pane()?.querySelector('a.original')?.click(),
-  x: () => chosen() && act(`/reader/articles/${chosen()}/done`, {}, `Done: ${titleOf(chosen())}`),
-  m: () => chosen() && act(`/reader/articles/${chosen()}/unread`, {}, 'Unread again'),
+  x: () => chosen() && act(`/articles/${chosen()}/done`, {}, `Done: ${titleOf(chosen())}`),
+  m: () => chosen() && act(`/articles/${chosen()}/unread`, {}, 'Unread again'),
   u: () => {
     if (takeBack === undefined) return say('There is nothing to take back.', true);
     const undo = takeBack;
