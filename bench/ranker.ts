@@ -30,6 +30,7 @@ interface Quality {
   readonly errors: Readonly<Record<'served' | 'mean' | 'ridge' | 'nearest', number>>;
   readonly aucs: Readonly<Record<string, number>> & { readonly served: number };
   readonly slope: number;
+  readonly slopeRange: readonly [low: number, high: number];
   readonly coverage: number;
 }
 
@@ -111,6 +112,8 @@ export const ranker: Bench = {
         ...['served', 'mean', 'ridge', 'nearest'].map((way) => less(`error, ${way}`, 'points')),
         ...['served', 'ridge', 'nearest', 'logistic', 'bm25'].map(moreOrder),
         less('slope of truth on score, off 1', ''),
+        // By as many other readers it may be anything within the range.
+        less('slope beyond chance outside 0.9 to 1.1', '', atMost(0, '')),
         less('ratings within what was told, off 80 %', '%'),
       ],
     })),
@@ -170,7 +173,8 @@ async function figuresAt(articles: number, ratings: number): Promise<Record<stri
   };
 }
 
-function qualityFigures({ errors, aucs, slope, coverage }: Quality): Record<string, number> {
+function qualityFigures(measured: Quality): Record<string, number> {
+  const { errors, aucs, slope, slopeRange, coverage } = measured;
   const { served: error, mean, ridge, nearest } = errors;
   const { served: order, ...simpler } = aucs;
   const named = (measure: string, ways: Readonly<Record<string, number>>) =>
@@ -180,6 +184,7 @@ function qualityFigures({ errors, aucs, slope, coverage }: Quality): Record<stri
     'order below the best simpler one': Math.max(...Object.values(simpler)) - order,
     ...Object.fromEntries([...named('error', errors), ...named('order', aucs)]),
     'slope of truth on score, off 1': Math.abs(slope - 1),
+    'slope beyond chance outside 0.9 to 1.1': Math.max(0, slopeRange[0] - 1.1, 0.9 - slopeRange[1]),
     'ratings within what was told, off 80 %': 100 * Math.abs(coverage - 0.8),
   };
 }

@@ -62,7 +62,9 @@ export interface OpenRankerOptions {
   /** A rating counts half after so many days. @default 365 */
   readonly ratingHalfLifeDays?: number | undefined;
   /** Options of the lists on the reader page. */
-  readonly desks?: Omit<DesksOptions, 'reader' | 'storage' | 'clock' | 'onFailure'> | undefined;
+  readonly desks?:
+    | Omit<DesksOptions, 'reader' | 'changes' | 'storage' | 'clock' | 'onFailure'>
+    | undefined;
   /** Called when the operator asks for the end. @default stops the service */
   readonly shutdown?: (() => void) | undefined;
   /** Its `now` is UNIX time in milliseconds. @default the system's */
@@ -188,14 +190,14 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   server.app.addHook('onRequest', async () => parts.only.check());
   const desks = new Desks({
     ...parts.desks,
-    ...{ reader: parts.reader, storage: parts.storage, clock },
+    ...{ reader: parts.reader, changes: parts.changes, storage: parts.storage, clock },
     onFailure: (error) => parts.onFailure('lists', error),
   });
   panel.watch('desks', desks);
   server.app.addHook('onClose', async () => desks[Symbol.dispose]());
   await server.app.register(serverRoutes, { ...parts, desks });
-  const { reader, storage } = parts;
-  const pages = { reader, storage, desks, images, clock };
+  const { reader, ranking, storage } = parts;
+  const pages = { reader, ranking, storage, desks, images, clock };
   const pageLanes = { lane: lanes.read, imageLane: lanes.images };
   await server.app.register(readerPages, { ...pages, ...pageLanes });
   server.app.get('/', async (_request, reply) => reply.redirect('/reader', 303));

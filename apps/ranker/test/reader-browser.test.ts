@@ -179,8 +179,8 @@ describe('the reader in a browser', () => {
       const viewport = { width: 360, height: 740 };
       const { tab, userId } = await entered(`phone-${colorScheme}`, { viewport, colorScheme });
       const [one = '', two = '', three = ''] = (await idsIn(tab)).map((id) => id.slice(2));
-      await site.ranker.reader.vote(userId, one, 9);
-      await site.ranker.reader.vote(userId, two, 1);
+      await site.ranker.ranking.vote(userId, one, 9, AbortSignal.timeout(30_000));
+      await site.ranker.ranking.vote(userId, two, 1, AbortSignal.timeout(30_000));
       for (const path of [
         '/reader?list=all',
         '/reader/feeds',

@@ -67,7 +67,12 @@ describe('the reader on the real server, with the real model', () => {
     await site.ranker.embedding.idle();
     const articles = await site.ranker.storage.shelves.list({ userId: user.id, limit: 10 });
     for (const [at, { id }] of articles.slice(0, 6).entries()) {
-      await site.ranker.reader.vote(user.id, id, at % 2 === 0 ? 9 : 2);
+      await site.ranker.ranking.vote(
+        user.id,
+        id,
+        at % 2 === 0 ? 9 : 2,
+        AbortSignal.timeout(30_000),
+      );
     }
     const { json } = await site.ask('/evaluation/explanations', { key });
     test.diagnostic(JSON.stringify(json));

@@ -1,16 +1,11 @@
-import { Backlog, type BacklogStats, type Clock } from 'spillway';
+import { Backlog, type BacklogStats } from 'spillway';
 import type { StoredArticle } from '../storage/articles.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
-import type { DocumentEmbedder, Library } from './library.ts';
+import type { RankingWorld } from './ranking-parts.ts';
 
-export interface EmbeddingBacklogOptions {
-  readonly storage: RankerStorage;
-  readonly embedder: DocumentEmbedder;
-  readonly library: Library;
-  readonly clock: Clock;
+type Options = Pick<RankingWorld, 'storage' | 'embedder' | 'library' | 'clock'> & {
   /** Told of articles that have vectors from now on. */
   readonly onEmbedded: (articleIds: readonly string[]) => Promise<void>;
-}
+};
 
 export interface EmbeddingBacklogStats extends BacklogStats {
   readonly embedded: number;
@@ -31,13 +26,13 @@ const failedMax = 10_000;
  * change of the model. One article at a time, so that whoever waits for an answer has the others.
  */
 export class EmbeddingBacklog implements AsyncDisposable {
-  readonly #options: EmbeddingBacklogOptions;
+  readonly #options: Options;
   readonly #backlog: Backlog<'all'>;
   readonly #failed = new Set<string>();
   readonly #texts: Backlog<string>;
   #embedded = 0;
 
-  constructor(options: EmbeddingBacklogOptions) {
+  constructor(options: Options) {
     this.#options = options;
     const { clock } = options;
     this.#texts = new Backlog({

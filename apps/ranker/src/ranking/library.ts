@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { type Clock, deadline, SingleFlight } from 'spillway';
+import { deadline, SingleFlight } from 'spillway';
 import { rankerError, unavailableError } from '../errors.ts';
 import { canonicalUrl, siteOf } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { ArticleText, EmbeddedDocument, ModelName } from '../learn/document.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { RankingWorld } from './ranking-parts.ts';
 
 /** An article to score: an address, or a text that the caller has already. */
 export type Item = { readonly url: string } | BareText;
@@ -37,16 +37,11 @@ export interface DocumentEmbedder {
   close(): Promise<void>;
 }
 
-export interface LibraryOptions {
-  readonly storage: RankerStorage;
+type Options = Pick<RankingWorld, 'storage' | 'embedder' | 'clock' | 'freshMs'> & {
   readonly fetcher: Pick<Fetcher, 'fetchArticle'>;
-  readonly embedder: DocumentEmbedder;
-  readonly clock: Clock;
-  /** The time until a fetched text is fetched again, in milliseconds. @default a day */
-  readonly freshMs?: number | undefined;
   /** Told of an article whose vectors are others from now on. */
   readonly onSaved?: ((articleId: string) => void) | undefined;
-}
+};
 
 /** The time limit of fetching and embedding one article. */
 const readMsMax = 90_000;
@@ -59,12 +54,12 @@ export interface ReadArticle {
 
 /** Gets articles with their vectors: what is stored from there, what is not from where it is. */
 export class Library {
-  readonly #options: LibraryOptions;
+  readonly #options: Options;
   readonly #freshMs: number;
   /** Reads under way, by the id of the address; each ends when its own time is over. */
   readonly #reading = new SingleFlight<ReadArticle>();
 
-  constructor(options: LibraryOptions) {
+  constructor(options: Options) {
     this.#options = options;
     this.#freshMs = options.freshMs ?? 86_400_000;
   }

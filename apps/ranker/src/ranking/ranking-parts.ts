@@ -17,6 +17,7 @@ export interface RankingPartsOptions {
   readonly fetcher: Fetcher;
   readonly embedder: DocumentEmbedder;
   readonly clock: Clock;
+  /** The time until a fetched text is fetched again, in milliseconds. @default a day */
   readonly freshMs?: number | undefined;
   readonly tastesMax?: number | undefined;
   /** A rating counts half after so many days. @default 365 */

@@ -1,18 +1,15 @@
-import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
 import { withoutBoilerplate } from '../feeds/boilerplate.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
 import type { Credentials } from '../fetching/web.ts';
-import type { Tastes } from '../learn/tastes.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { FeedEdit, FeedFetched, NewFeed } from '../storage/feeds.ts';
 import { privateArticleUrl } from '../storage/private-feeds.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { NewRule } from '../storage/rules.ts';
 import type { Mark, ShelfQuery, ShelvedArticle } from '../storage/shelves.ts';
-import type { ArticleRanking, Ranked, ScoredShelf } from './article-ranking.ts';
+import type { ScoredShelf } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
-import type { UserChanges } from './ranking-parts.ts';
+import type { RankingWorld } from './ranking-parts.ts';
 import { sampleArticles } from './samples.ts';
 
 export interface ReaderShelf {
@@ -35,15 +32,10 @@ export interface ReaderArticle extends ShelvedArticle {
   readonly vector: Float32Array | undefined;
 }
 
-export interface ReaderOptions {
-  readonly storage: RankerStorage;
-  readonly ranking: ArticleRanking;
-  readonly tastes: Tastes;
-  readonly changes: UserChanges;
-  readonly clock: Clock;
+type Options = Pick<RankingWorld, 'storage' | 'ranking' | 'tastes' | 'changes' | 'clock'> & {
   /** Called when there may be articles without vectors. */
   readonly onArticles: () => void;
-}
+};
 
 /** A text of a feed is taken for the whole article from so many characters on. */
 const wholeMin = 1_000;
@@ -52,9 +44,9 @@ const never = new AbortController().signal;
 
 /** A user's actions on articles, feeds and rules, on storage and ranking. */
 export class Reader {
-  readonly #options: ReaderOptions;
+  readonly #options: Options;
 
-  constructor(options: ReaderOptions) {
+  constructor(options: Options) {
     this.#options = options;
   }
 
@@ -85,24 +77,6 @@ export class Reader {
       return Object.assign(Object.create(vector), readerArticle(article, scored));
     });
     return { tasteVersion: scored.version, articles };
-  }
-
-  /** An article with its text and the reasons of its score; undefined if there is none. */
-  explain(userId: string, id: string, signal: AbortSignal = never): Promise<Ranked | undefined> {
-    return this.#options.ranking.explain(userId, id, signal);
-  }
-
-  async vote(
-    userId: string,
-    id: string,
-    score: number,
-    signal: AbortSignal = never,
-  ): Promise<void> {
-    await this.#options.ranking.vote(userId, id, score, signal);
-  }
-
-  async unvote(userId: string, id: string, signal: AbortSignal = never): Promise<void> {
-    await this.#options.ranking.unvote(userId, id, signal);
   }
 
   /** Keeps that the user has read these articles, all at one time; gives the time. */
@@ -211,11 +185,6 @@ export class Reader {
     for (const userId of await storage.feeds.subscribers(fetched.feedId, signal)) {
       changes.tell(userId, 'all');
     }
-  }
-
-  /** Calls back when what a user sees has changed, until it is disposed. */
-  onChange(listener: Parameters<UserChanges['listen']>[0]): Disposable {
-    return this.#options.changes.listen(listener);
   }
 
   #done(userId: string, isDone: boolean, message: string): void {

@@ -1,12 +1,14 @@
 import type { Clock } from 'spillway';
 import { checkInteger, checkNumber } from 'spillway/internal';
 import type { Observable } from 'spillway-http';
+import type { UserChanges } from '../ranking/ranking-parts.ts';
 import type { Reader } from '../ranking/reader.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { Desk, type DeskOptions } from './desk.ts';
 
 export interface DesksOptions {
   readonly reader: Reader;
+  readonly changes: UserChanges;
   readonly storage: RankerStorage;
   /** UNIX milliseconds. */
   readonly clock: Clock;
@@ -42,7 +44,7 @@ export class Desks implements Observable, Disposable {
 
   constructor(options: DesksOptions) {
     const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 2_000 } = options;
-    const { reader, storage, clock, onFailure } = options;
+    const { reader, changes, storage, clock, onFailure } = options;
     checkNumber('halfLifeHours', halfLifeHours, 1);
     checkNumber('explorationShare', explorationShare, 0, 0.5);
     checkInteger('articlesMax', articlesMax, 10, 10_000);
@@ -58,7 +60,7 @@ export class Desks implements Observable, Disposable {
         onFailure(error);
       },
     };
-    this.#subscription = reader.onChange((userId, change) => {
+    this.#subscription = changes.listen((userId, change) => {
       const desk = this.#desks.get(userId);
       if (desk?.isLeft) this.#drop(userId, desk);
       else desk?.refreshSoon(change);

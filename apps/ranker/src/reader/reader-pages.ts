@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { Clock, Lane } from 'spillway';
 import { assets, html } from 'spillway-http';
+import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Reader } from '../ranking/reader.ts';
 import { requireLogin } from '../server/access.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -17,6 +18,7 @@ import { rulesView } from './rules-page.ts';
 
 export interface ReaderPagesOptions {
   readonly reader: Reader;
+  readonly ranking: ArticleRanking;
   readonly storage: RankerStorage;
   readonly desks: Desks;
   /** UNIX milliseconds. */
@@ -130,7 +132,7 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
 
 /** Reads an article for its page, and keeps that it was read. */
 async function openArticle(
-  { reader, storage, desks, images }: ReaderPagesOptions,
+  { reader, ranking, storage, desks, images }: ReaderPagesOptions,
   userId: string,
   id: string,
   signal: AbortSignal,
@@ -138,7 +140,7 @@ async function openArticle(
   const { articles } = await reader.articles(userId, { ids: [id], limit: 1 }, signal);
   const [shelved] = articles;
   if (shelved === undefined) return undefined;
-  const ranked = await reader.explain(userId, id, signal);
+  const ranked = await ranking.explain(userId, id, signal);
   if (!shelved.isRead) {
     const desk = desks.open(userId);
     desk.open(id);

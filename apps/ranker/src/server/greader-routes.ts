@@ -1,22 +1,12 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { rankerError } from '../errors.ts';
-import type { Fetcher } from '../fetching/fetcher.ts';
-import type { Reader } from '../ranking/reader.ts';
-import type { FeedRefresh } from '../reader/feed-refresh.ts';
 import { findFeed } from '../reader/new-feeds.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { ShelvedArticle } from '../storage/shelves.ts';
 import type { User } from '../storage/users.ts';
-import type { RankerLanes } from './ranker-lanes.ts';
+import type { RankerContext } from './context.ts';
 
-export interface GreaderRoutesOptions {
-  readonly storage: RankerStorage;
-  readonly reader: Reader;
-  readonly fetcher: Pick<Fetcher, 'fetchFeed'>;
-  readonly refresh: Pick<FeedRefresh, 'look'>;
-  readonly lanes: RankerLanes;
-}
+type Options = Pick<RankerContext, 'storage' | 'reader' | 'fetcher' | 'refresh' | 'lanes'>;
 
 const state = 'user/-/state/com.google/';
 const label = 'user/-/label/';
@@ -32,7 +22,7 @@ type Fields = URLSearchParams;
  * The Google Reader API as clients of today speak it, below `/greader`. The name is anything, the
  * password is the user's key; articles come newest first.
  */
-export const greaderRoutes: FastifyPluginAsync<GreaderRoutesOptions> = async (app, options) => {
+export const greaderRoutes: FastifyPluginAsync<Options> = async (app, options) => {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) => done(null, text));
   const config = {
@@ -143,7 +133,7 @@ interface Asker {
 function addRoute(
   app: FastifyInstance,
   path: string,
-  { storage }: GreaderRoutesOptions,
+  { storage }: Options,
   work: Work,
   config: object,
 ): void {
@@ -281,7 +271,7 @@ function subscriptionOf({ id, title, url, siteUrl, folder }: ReaderFeed): object
 async function editSubscription(
   fields: Fields,
   { user, signal, feeds }: Asker,
-  { reader, fetcher, refresh }: GreaderRoutesOptions,
+  { reader, fetcher, refresh }: Options,
 ): Promise<string> {
   const id = (fields.get('s') ?? '').replace(/^feed\//, '');
   const added = fields.get('a')?.replace(/^user\/[^/]+\/label\//, '');
