@@ -101,6 +101,7 @@ export const ranker: Bench = {
         less('list, p95', 'ms', atMost(100, 'ms')),
         less('search, p95', 'ms', atMost(100, 'ms')),
         less('memory', 'MB', atMost(1_500, 'MB')),
+        less('loop of one quiet user', '%', atMost(10, '%')),
       ],
     })),
     ...[...quality.keys()].map((name) => ({
@@ -162,7 +163,7 @@ async function figuresAt(articles: number, ratings: number): Promise<Record<stri
   const served = await Served.start(ownServer, []);
   const scale: Scale = await scaled(served, articles, ratings);
   await served.end();
-  const { first, vote, shown, list, search, memory } = scale;
+  const { first, vote, shown, list, search, memory, loop } = scale;
   return {
     'first list after a start': first,
     'vote answered, p95': vote,
@@ -170,6 +171,7 @@ async function figuresAt(articles: number, ratings: number): Promise<Record<stri
     'list, p95': list,
     'search, p95': search,
     memory,
+    'loop of one quiet user': loop,
   };
 }
 

@@ -10,9 +10,14 @@ export interface Scale {
   readonly list: number;
   readonly search: number;
   readonly memory: number;
+  /** The share of time, in %, that the event loop is busy for a user who reads a page now and then. */
+  readonly loop: number;
 }
 
 const rounds = 20;
+/** Pages that a quiet user reads, and the pause between two. */
+const quietPages = 10;
+const quietMs = 2_000;
 
 /** A reader in a browser: keeps its session and sends forms. */
 class Visitor {
@@ -86,9 +91,21 @@ export async function scaled(served: Served, articles: number, ratings: number):
     );
     search.push(await timed(() => visitor.page(`/reader?q=w${7 * at}`)));
   }
+  const loop = await quietLoop(served, visitor);
   const memory = (await served.usage()).rssBytes / 1e6;
   const times = { vote: p95(vote), shown: p95(shown), list: p95(list), search: p95(search) };
-  return { first, ...times, memory };
+  return { first, ...times, memory, loop };
+}
+
+async function quietLoop(served: Served, visitor: Visitor): Promise<number> {
+  const before = await served.usage();
+  const startedAt = performance.now();
+  for (let at = 0; at < quietPages; at += 1) {
+    await visitor.page('/reader');
+    await pause(quietMs);
+  }
+  const busyMs = (await served.usage()).loopMs - before.loopMs;
+  return (100 * busyMs) / (performance.now() - startedAt);
 }
 
 async function timed(work: () => Promise<unknown>): Promise<number> {

@@ -13,6 +13,8 @@ export interface Stretch {
 
 export interface Usage {
   readonly cpuUs: number;
+  /** The time that the event loop was busy, in milliseconds. */
+  readonly loopMs: number;
   readonly rssBytes: number;
   readonly recycled: number;
   readonly training: {
