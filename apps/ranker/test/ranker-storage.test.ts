@@ -338,6 +338,29 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       assert.equal((await storage.articles.facts([first.id])).get(first.id)?.source, feed?.id);
     });
 
+    it('lets no feed of another site change what another feed has brought', async () => {
+      const userId = await newUser('mallory');
+      const urls = ['https://planet.test/f', 'https://evil.test/f', 'https://paper.test/f'];
+      const feeds = urls.map((url) => ({ url, title: url, folder: '' }));
+      await storage.feeds.subscribe(userId, feeds, 1);
+      const known = await storage.feeds.list(userId);
+      const about = { title: '', siteUrl: undefined, etag: undefined, lastModified: undefined };
+      const bring = async (feedUrl: string, title: string, at: number) => {
+        const feedId = known.find(({ url }) => url === feedUrl)?.id ?? '';
+        const one = storedArticle('https://paper.test/one', { isFromFeed: true, title });
+        const fetched = { feedId, fetchedAt: at, nextAt: 9, outcome: 'new', feedUrl } as const;
+        await storage.feeds.save({ ...fetched, ...about, articles: [one] });
+        return (await storage.articles.find(one.id))?.title;
+      };
+      const [planet, evil, paper] = urls as [string, string, string];
+      assert.equal(await bring(planet, 'As the planet has it', 2), 'As the planet has it');
+      assert.equal(await bring(planet, 'Corrected', 3), 'Corrected');
+      assert.equal(await bring(evil, 'Forged', 4), 'Corrected');
+      assert.equal(await bring(evil, 'Forged again', 5), 'Corrected');
+      assert.equal(await bring(paper, 'As the paper has it', 6), 'As the paper has it');
+      assert.equal(await bring(planet, 'As the planet had it', 7), 'As the paper has it');
+    });
+
     it('drops old articles that nobody rated', async () => {
       const userId = await newUser('henry');
       const [rated, old] = ['rated', 'old'].map((name) => storedArticle(`https://o.test/${name}`));

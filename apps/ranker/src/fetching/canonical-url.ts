@@ -62,7 +62,8 @@ export function claimedUrl(claim: string, page: string): string | undefined {
   return canonicalUrl(claimed.href);
 }
 
-function isSameSite(one: string, other: string): boolean {
+/** True if two hosts are of one site. */
+export function isSameSite(one: string, other: string): boolean {
   const [a, b] = [siteOf(one), siteOf(other)];
   return a === b || a.endsWith(`.${b}`) || b.endsWith(`.${a}`);
 }

@@ -166,12 +166,13 @@ export class FeedRefresh implements Part {
       }
       const articles = articlesOf(answer.feed, nowMs);
       const times = articles.flatMap(({ publishedAt }) => publishedAt ?? []);
-      const { title, siteUrl } = answer.feed;
+      const { title, siteUrl, url: feedUrl } = answer.feed;
       const { validators } = answer;
       const own = { etag: validators.etag, lastModified: validators.lastModified };
       const nextAt = turn(times.length > 0 ? times : feed.publishedAt);
       const isPrivate = credentials !== undefined;
-      return { ...known, ...own, outcome: 'new', nextAt, title, siteUrl, articles, isPrivate };
+      const about = { title, siteUrl, feedUrl, isPrivate };
+      return { ...known, ...own, ...about, outcome: 'new', nextAt, articles };
     } catch (error) {
       // Busy is our own fault, and being stopped nobody's: neither is kept against the feed.
       if (signal.aborted || isBusy(error)) throw error;

@@ -272,10 +272,15 @@ export function articleInsert(kysely: Kysely<RankerSchema>, article: StoredArtic
     .compile();
 }
 
-/** Changes an article whose feed has it otherwise now, and lets go of its vectors. */
+/**
+ * Changes an article whose feed has it otherwise now, and lets go of its vectors. Only a feed of
+ * the article's own site, or one that alone has it, may do so: anybody can list the articles of
+ * others, and two feeds would change it back and forth for ever.
+ */
 export function articleUpdates(
   kysely: Kysely<RankerSchema>,
   article: StoredArticle,
+  { feedId, isOwn }: { readonly feedId: string; readonly isOwn: boolean },
 ): CompiledQuery[] {
   const { id, title, text, author, images, tags, shared_text } = rowOf(article);
   const changed = kysely
@@ -283,6 +288,7 @@ export function articleUpdates(
     .select('id')
     .where('id', '=', id)
     .where('from_feed', '=', 1)
+    .where(isOwn ? sql<SqlBool>`1 = 1` : isAlone(feedId, id))
     .where(({ or, eb }) => or([eb('title', '!=', title), eb('text', '!=', text)]));
   return [
     kysely.deleteFrom('sentences').where('article_id', 'in', changed).compile(),
@@ -292,8 +298,15 @@ export function articleUpdates(
       .set({ title, text, author, images, tags, shared_text })
       .where('id', '=', id)
       .where('from_feed', '=', 1)
+      .where(isOwn ? sql<SqlBool>`1 = 1` : isAlone(feedId, id))
       .compile(),
   ];
+}
+
+/** True if no other feed has the article. */
+function isAlone(feedId: string, articleId: string): RawBuilder<SqlBool> {
+  return sql<SqlBool>`not exists (select 1 from feed_articles as other
+    where other.article_id = ${articleId} and other.feed_id != ${feedId})`;
 }
 
 /** Lets go of the vectors of a feed's newest entries: who makes them again fetches whole texts. */

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
 import type { Outline } from '../feeds/opml.ts';
+import { isSameSite } from '../fetching/canonical-url.ts';
 import type { PageImage } from '../fetching/page-images.ts';
 import type { Credentials } from '../fetching/web.ts';
 import { articleInsert, articleUpdates, fetchAgain, type StoredArticle } from './articles.ts';
@@ -98,6 +99,8 @@ export type FeedFetched = {
       readonly etag: string | undefined;
       readonly lastModified: string | undefined;
       readonly articles: readonly NewArticle[];
+      /** The address it came from: its own site's articles are its own. @default unknown */
+      readonly feedUrl?: string | undefined;
       /** True if it was opened by credentials: its articles are the subscriber's alone. */
       readonly isPrivate?: boolean | undefined;
     }
@@ -375,7 +378,7 @@ export class Feeds {
     });
     const queries = [
       ...articles.flatMap((article) => [
-        ...articleUpdates(kysely, article),
+        ...articleUpdates(kysely, article, { feedId: id, isOwn: isOwn(article, fetched.feedUrl) }),
         articleInsert(kysely, article),
       ]),
       ...links,
@@ -393,4 +396,10 @@ export class Feeds {
       .execute({ signal });
     return rows.map(({ user_id }) => user_id);
   }
+}
+
+/** True if an article is of the site that its feed came from. */
+function isOwn({ url }: StoredArticle, feedUrl: string | undefined): boolean {
+  if (feedUrl === undefined) return false;
+  return isSameSite(new URL(url).hostname, new URL(feedUrl).hostname);
 }
