@@ -335,7 +335,11 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       await storage.feeds.save({ ...fetched, ...about, articles: [{ ...first, title: 'Second' }] });
       assert.equal((await storage.articles.find(first.id))?.title, 'Second');
       assert.equal(await storage.vectors.document(first.id, smallModel), undefined);
-      assert.equal((await storage.articles.facts([first.id])).get(first.id)?.source, feed?.id);
+      const sourceFor = async (user: string) =>
+        (await storage.articles.facts(user, [first.id])).get(first.id)?.source;
+      assert.equal(await sourceFor(userId), feed?.id);
+      // Feeds of others are nothing to this reader.
+      assert.equal(await sourceFor(await newUser('other')), first.source);
     });
 
     it('lets no feed of another site change what another feed has brought', async () => {

@@ -76,7 +76,7 @@ export class ArticleRanking {
   /** Scores an article for a user, by exactly one version of that user's taste. */
   async rank(userId: string, item: Item, { explain, signal }: RankOptions): Promise<Ranked> {
     const { article, document } = await this.#options.library.read(item, signal, userId);
-    const scored = await this.#scorable(article, document);
+    const scored = await this.#scorable(userId, article, document);
     const text = explain ? article : undefined;
     const score = await this.#score(userId, { ...scored, text }, signal);
     const explained = explain ? await this.#explain(article, score, signal) : undefined;
@@ -93,7 +93,7 @@ export class ArticleRanking {
     const article = await storage.articles.find(articleId, signal);
     if (article === undefined || article.text + article.title === '') return undefined;
     const document = await library.document(article, signal);
-    const scored = { ...(await this.#scorable(article, document)), text: article };
+    const scored = { ...(await this.#scorable(userId, article, document)), text: article };
     const score = await this.#score(userId, scored, signal);
     return { article, score, explained: await this.#explain(article, score, signal) };
   }
@@ -182,7 +182,11 @@ export class ArticleRanking {
   ): Promise<Corrected> {
     const { storage, tastes, training, clock, changes } = this.#options;
     const ratedAt = Math.round(clock.now());
-    const rated: RatedArticle = { ...(await this.#scorable(article, document)), score, ratedAt };
+    const rated: RatedArticle = {
+      ...(await this.#scorable(userId, article, document)),
+      score,
+      ratedAt,
+    };
     const { score: predicted } = await this.#score(userId, rated, signal);
     const correction = { userId, articleId: article.id, score, predicted, at: ratedAt };
     await storage.ratings.record([correction], signal);
@@ -228,9 +232,13 @@ export class ArticleRanking {
   }
 
   /** An article as models take it: its source is the feed that brought it. */
-  async #scorable(article: StoredArticle, document: EmbeddedDocument): Promise<Article> {
+  async #scorable(
+    userId: string,
+    article: StoredArticle,
+    document: EmbeddedDocument,
+  ): Promise<Article> {
     const { id, source, publishedAt } = article;
-    const fact = (await this.#options.storage.articles.facts([id])).get(id);
+    const fact = (await this.#options.storage.articles.facts(userId, [id])).get(id);
     return { id, source: fact?.source ?? source, publishedAt, document };
   }
 }

@@ -91,7 +91,7 @@ async function loadTaste(
     const page = ratings.slice(at, at + pageSize);
     const ids = page.map(({ articleId }) => articleId);
     const documents = await storage.vectors.summaries(ids, model);
-    const facts = await storage.articles.facts(ids);
+    const facts = await storage.articles.facts(userId, ids);
     for (const { articleId: id, score, ratedAt } of page) {
       const document = documents.get(id);
       const fact = facts.get(id);

@@ -46,9 +46,12 @@ export function articleId(url: string): string {
   return createHash('sha256').update(url).digest().subarray(0, 16).toString('base64url');
 }
 
-/** The source of an article as scores have it: the feed that brought it, or its host. */
-export const sourceOf: RawBuilder<string> = sql<string>`coalesce((select min(feed_id)
-  from feed_articles where feed_articles.article_id = articles.id), articles.source)`;
+/** The feed of a user that brought an article, whoever else has others with it. */
+export function feedOf(userId: string): RawBuilder<string | null> {
+  return sql<string | null>`(select min(feed_articles.feed_id)
+    from feed_articles join subscriptions on subscriptions.feed_id = feed_articles.feed_id
+    where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId})`;
+}
 
 /** All articles that anybody has met. */
 export class Articles {
@@ -96,17 +99,21 @@ export class Articles {
     return found;
   }
 
-  /** The facts of these articles that scores need besides their vectors. */
-  async facts(ids: readonly string[], signal?: AbortSignal): Promise<Map<string, ArticleFacts>> {
+  /** The facts of these articles that a user's scores need besides their vectors. */
+  async facts(
+    userId: string,
+    ids: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<Map<string, ArticleFacts>> {
     const found = new Map<string, ArticleFacts>();
     for (let at = 0; at < ids.length; at += namesMax) {
       const rows = await this.#database.kysely
         .selectFrom('articles')
-        .select(['id', 'published_at', sourceOf.as('source')])
+        .select(['id', 'published_at', 'source', feedOf(userId).as('feed_id')])
         .where('id', 'in', ids.slice(at, at + namesMax))
         .execute({ signal });
-      for (const { id, source, published_at } of rows) {
-        found.set(id, { source, publishedAt: published_at ?? undefined });
+      for (const { id, source, feed_id, published_at } of rows) {
+        found.set(id, { source: feed_id ?? source, publishedAt: published_at ?? undefined });
       }
     }
     return found;

@@ -1,7 +1,7 @@
 import { type SqlBool, sql } from 'kysely';
 import type { Database, DatabaseKind } from 'spillway-sql';
 import { unspaced } from '../learn/words.ts';
-import { articleInsert, type StoredArticle, tagsOf } from './articles.ts';
+import { articleInsert, feedOf, type StoredArticle, tagsOf } from './articles.ts';
 import { searchVector } from './migrations.ts';
 import { publicUrl } from './private-feeds.ts';
 import type { RankerSchema } from './ranker-schema.ts';
@@ -53,10 +53,6 @@ export type Mark = 'starred' | 'later';
 
 /** Characters of a text that are shown in a list. */
 const leadMax = 500;
-/** The feed of the user that brought an article, whoever else has others with it. */
-const feedOf = (userId: string) => sql<string | null>`(select min(feed_articles.feed_id)
-  from feed_articles join subscriptions on subscriptions.feed_id = feed_articles.feed_id
-  where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId})`;
 const timeOf = sql<number>`coalesce(articles.published_at, articles.added_at)`;
 const isAscii = /^[ -~]*$/;
 /**
