@@ -10,7 +10,7 @@ export interface Scale {
   readonly list: number;
   readonly search: number;
   readonly memory: number;
-  /** The share of time, in %, that the event loop is busy for a user who reads a page now and then. */
+  /** The share of time, in %, that the event loop is busy while a user reads now and then. */
   readonly loop: number;
 }
 

@@ -222,7 +222,8 @@ function emptyView({ listing, words }: ListQuery, isEmpty: boolean): Html {
   if (isEmpty) {
     return html`<div class="empty"><p>Nothing here yet.
 <a href="/reader/feeds">Add a feed</a>, or begin with sample articles to see how it learns.</p>
-<p><button class="button main" form="${actionForm}" formaction="/articles/samples">Add sample articles
+<p><button class="button main" form="${actionForm}"
+ formaction="/articles/samples">Add sample articles
 </button></p></div>`;
   }
   if (listing === 'rated') {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type CompiledQuery, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
 import type { Database } from 'spillway-sql';
+import { isSameSite } from '../fetching/canonical-url.ts';
 import type { PageImage } from '../fetching/page-images.ts';
 import type { ArticleRow, RankerSchema } from './ranker-schema.ts';
 
@@ -287,8 +288,9 @@ export function articleInsert(kysely: Kysely<RankerSchema>, article: StoredArtic
 export function articleUpdates(
   kysely: Kysely<RankerSchema>,
   article: StoredArticle,
-  { feedId, isOwn }: { readonly feedId: string; readonly isOwn: boolean },
+  { feedId, feedUrl }: { readonly feedId: string; readonly feedUrl?: string | undefined },
 ): CompiledQuery[] {
+  const isOwn = feedUrl !== undefined && isSameHost(article.url, feedUrl);
   const { id, title, text, author, images, tags, shared_text } = rowOf(article);
   const changed = kysely
     .selectFrom('articles')
@@ -308,6 +310,10 @@ export function articleUpdates(
       .where(isOwn ? sql<SqlBool>`1 = 1` : isAlone(feedId, id))
       .compile(),
   ];
+}
+
+function isSameHost(one: string, other: string): boolean {
+  return isSameSite(new URL(one).hostname, new URL(other).hostname);
 }
 
 /** True if no other feed has the article. */

@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
 import type { Outline } from '../feeds/opml.ts';
-import { isSameSite } from '../fetching/canonical-url.ts';
 import type { PageImage } from '../fetching/page-images.ts';
 import type { Credentials } from '../fetching/web.ts';
 import { articleInsert, articleUpdates, fetchAgain, type StoredArticle } from './articles.ts';
@@ -378,7 +377,7 @@ export class Feeds {
     });
     const queries = [
       ...articles.flatMap((article) => [
-        ...articleUpdates(kysely, article, { feedId: id, isOwn: isOwn(article, fetched.feedUrl) }),
+        ...articleUpdates(kysely, article, fetched),
         articleInsert(kysely, article),
       ]),
       ...links,
@@ -396,10 +395,4 @@ export class Feeds {
       .execute({ signal });
     return rows.map(({ user_id }) => user_id);
   }
-}
-
-/** True if an article is of the site that its feed came from. */
-function isOwn({ url }: StoredArticle, feedUrl: string | undefined): boolean {
-  if (feedUrl === undefined) return false;
-  return isSameSite(new URL(url).hostname, new URL(feedUrl).hostname);
 }
