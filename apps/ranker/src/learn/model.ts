@@ -25,7 +25,7 @@ export interface Choice {
 }
 
 /** The choice before any training: good for most of the simulated readers. */
-export const untrained: Choice = { topic: 0.5, words: 1, width: 2.85 };
+export const untrained: Choice = { topic: 0.5, words: 1, width: 2.95 };
 
 /** A reader's linear model: a score is the start and the sum of what each part adds. */
 export interface Model {
