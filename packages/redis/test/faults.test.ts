@@ -230,6 +230,56 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     await lease.close();
   });
 
+  for (const { setting, isKept } of [
+    { setting: 'appendfsync always', isKept: true },
+    { setting: 'appendonly no', isKept: false },
+  ]) {
+    it(`tells what became of a lease when the server was killed, ${setting}`, async () => {
+      await using server = await RedisServer.start({ settings: [setting] });
+      await using store = await RedisStore.open({ url: server.url });
+      const lease = await Lease.acquire({ store, name: 'l', ttlMs: 600_000 });
+      await server.kill();
+      await server.start();
+      while (!store.ready) await new Promise(setImmediate);
+      const renewed = lease.renew();
+      await (isKept ? renewed : assert.rejects(renewed, { code: 'LEASE_LOST' }));
+      assert.equal(lease.stats.held, isKept);
+      await lease.close();
+      // Also a server that has forgotten everything gives greater numbers than before.
+      await using next = await Lease.acquire({ store, name: 'l', ttlMs: 600_000 });
+      assert.ok(next.fence > lease.fence);
+    });
+  }
+
+  it('takes a lease from one whose server was stopped, and refuses its write', async () => {
+    await using server = await RedisServer.start();
+    await using near = await RedisStore.open({ url: server.url });
+    await using far = await RedisStore.open({ url: server.url });
+    const old = await Lease.acquire({ store: near, name: 'l', ttlMs: 600 });
+    const late = old.guard([{ name: 'n', value: 'late' }]);
+    const waiting = Lease.acquire({ store: far, name: 'l', ttlMs: 600_000, deadlineMs: 60_000 });
+    using stopped = server.pause();
+    while (!old.signal.aborted) await new Promise(setImmediate);
+    stopped[Symbol.dispose]();
+    await using next = await waiting;
+    assert.ok(next.fence > old.fence);
+    assert.equal(await near.commit(late), undefined);
+    assert.ok(await far.commit(next.guard([{ name: 'n', value: 'now' }])));
+  });
+
+  it('renews 500 leases of one process, and leaves nothing of them', async () => {
+    await using server = await RedisServer.start();
+    await using store = await RedisStore.open({ url: server.url });
+    const names = Array.from({ length: 500 }, (_, at) => `n${at}`);
+    const terms = { store, ttlMs: 60_000, deadlineMs: 60_000 };
+    const held = await Promise.all(names.map((name) => Lease.acquire({ name, ...terms })));
+    await Promise.all(held.map((lease) => lease.renew()));
+    assert.ok(held.every(({ stats }) => stats.held && stats.renewed === 1));
+    await Promise.all(held.map((lease) => lease.close()));
+    // Only the state of the store is left.
+    assert.equal(await server.ask('DBSIZE'), 1);
+  });
+
   it('leaves no connection behind when it is closed, also while it begins to watch', async () => {
     await using server = await RedisServer.start();
     const clients = async () =>
