@@ -1,5 +1,5 @@
 import { runUntilAborted } from '../base/abort.ts';
-import { deadline, eitherSignal } from '../base/deadline.ts';
+import { eitherSignal } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { anything, type Filled, flag, maybe, number, or, settle } from '../base/options.ts';
 import type { Part } from '../base/part.ts';
@@ -163,9 +163,9 @@ export class Lease implements Part, Runner, AsyncDisposable {
     const value = { holder: this.#id };
     // Guarded by the fence and by nothing else: a renewal may be repeated, and may come late.
     const renewal = { name: holderRecord(name), value, ttlMs: this.#ttlMs };
+    const changes = fenced({ name, fence }, [renewal]);
     // One that is not answered must leave time for another.
-    using limit = deadline(this.#link.clock, this.#ttlMs / 4, this.signal);
-    const done = await this.#link.commit(fenced({ name, fence }, [renewal]), limit.signal);
+    const done = await this.#link.commit(changes, this.signal, this.#ttlMs / 4);
     if (done === undefined) this.#lose('taken by another');
     if (this.#lostWhy !== undefined) throw this.#lostError();
     this.#renewed += 1;

@@ -114,9 +114,11 @@ export class StoreLink {
   async commit(
     changes: readonly StoreChange[],
     signal?: AbortSignal,
+    msMax?: number,
   ): Promise<Committed | undefined> {
     const sentAt = this.clock.now();
-    const done = await this.#ask((limit) => this.#store.commit(changes, { signal: limit }), signal);
+    const ask = (limit: AbortSignal) => this.#store.commit(changes, { signal: limit });
+    const done = await this.#ask(ask, signal, msMax);
     return done && { ...done, sentAt, receivedAt: this.clock.now() };
   }
 
@@ -195,8 +197,9 @@ export class StoreLink {
   async #ask<T>(
     call: (limit: AbortSignal) => Promise<T>,
     signal: AbortSignal | undefined,
+    msMax = Infinity,
   ): Promise<T> {
-    using limit = deadline(this.clock, this.deadlineMs / 3, signal);
+    using limit = deadline(this.clock, Math.min(msMax, this.deadlineMs / 3), signal);
     limit.signal.throwIfAborted();
     return await untilAborted(call(limit.signal), limit.signal);
   }
