@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createClient } from '@redis/client';
+import { Redis } from 'ioredis';
+import { RedisServer } from 'spillway-fixtures/redis';
+import { requires } from 'spillway-fixtures/requires';
+import { RedisStore, type RedisStoreOptions } from 'spillway-redis';
+import { openProxy } from './fixtures/proxy.ts';
+
+describe('opening a RedisStore', requires('redis-server'), () => {
+  /** Fails unless the store is refused within 5 s, as every store has to be. */
+  const refused = async (options: RedisStoreOptions, code: string, message: RegExp) => {
+    const from = performance.now();
+    await assert.rejects(RedisStore.open(options), { code, message });
+    assert.ok(performance.now() - from < 5_000, 'within 5 s');
+  };
+
+  it('says within its deadline that nobody listens', async () => {
+    const url = 'redis://127.0.0.1:1';
+    await refused({ url }, 'DATABASE_LOST', /ECONNREFUSED.*check that the server runs/);
+  });
+
+  it('gives up a server that never answers', async () => {
+    await using server = await RedisServer.start();
+    using _paused = server.pause();
+    const options = { url: server.url, deadlineMs: 200 };
+    await refused(options, 'DEADLINE', /200 ms; check that the server runs/);
+  });
+
+  it('tells a wrong password, and one that is missing', async () => {
+    await using server = await RedisServer.start({ settings: ['requirepass secret'] });
+    const url = `redis://:wrong@127.0.0.1:${server.port}`;
+    await refused({ url }, 'DATABASE_UNUSABLE', /WRONGPASS.*; check the user and the password/);
+    await refused({ url: server.url }, 'DATABASE_UNUSABLE', /NOAUTH.*; give a password/);
+  });
+
+  it('refuses a replica, and a server that may throw records away', async () => {
+    await using master = await RedisServer.start();
+    await using replica = await RedisServer.start();
+    await replica.ask('REPLICAOF', '127.0.0.1', String(master.port));
+    await refused({ url: replica.url }, 'DATABASE_UNUSABLE', /address of its master/);
+    for (const policy of ['allkeys-lru', 'allkeys-lfu', 'allkeys-random']) {
+      await master.ask('CONFIG', 'SET', 'maxmemory-policy', policy);
+      await refused({ url: master.url }, 'DATABASE_UNUSABLE', /allkeys-.*set it to noeviction/);
+    }
+    await master.ask('CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru');
+    await using store = await RedisStore.open({ url: master.url });
+    assert.ok(store.ready);
+  });
+
+  it('refuses a full server, and a user who may not run scripts', async () => {
+    await using server = await RedisServer.start();
+    await server.ask('CONFIG', 'SET', 'maxmemory', '1');
+    await refused({ url: server.url }, 'STORE_FULL', /OOM.*; raise maxmemory/);
+    await server.ask('CONFIG', 'SET', 'maxmemory', '0');
+    await server.ask('ACL', 'SETUSER', 'reader', 'on', '>r', '~*', '&*', '+@all', '-@scripting');
+    const url = `redis://reader:r@127.0.0.1:${server.port}`;
+    await refused({ url }, 'DATABASE_UNUSABLE', /eval.*; let the user run scripts/i);
+  });
+
+  it('refuses a server that is too old', async () => {
+    await using stack = new AsyncDisposableStack();
+    const server = stack.use(await RedisServer.start());
+    const proxy = await openProxy(server.port, stack);
+    proxy.isOld = true;
+    const message = /version 6\.0\.\d+ is too old: 6\.2 or newer is needed/;
+    await refused({ url: proxy.url }, 'DATABASE_UNUSABLE', message);
+  });
+
+  it('refuses clients that would run a command twice, or keep it for later', async () => {
+    await using server = await RedisServer.start();
+    const client = createClient({ url: server.url });
+    await client.connect();
+    const named = { code: 'ERR_ASSERTION', message: /disableOfflineQueue/ };
+    try {
+      await assert.rejects(RedisStore.open({ client }), named);
+    } finally {
+      client.destroy();
+    }
+    const other = new Redis(server.url, { lazyConnect: true });
+    const message = /autoResendUnfulfilledCommands/;
+    await assert.rejects(RedisStore.open({ client: other }), { message });
+  });
+
+  it('tells what a commit survives, as the server is set', async () => {
+    await using server = await RedisServer.start({ settings: ['appendfsync always'] });
+    const told = async (replicasMin = 0) => {
+      await using store = await RedisStore.open({ url: server.url, replicasMin });
+      assert.equal(store.stats.durability, store.durability);
+      return store.durability;
+    };
+    assert.equal(await told(), 'disk');
+    assert.equal(await told(1), 'replicas');
+    await server.ask('CONFIG', 'SET', 'appendfsync', 'everysec');
+    assert.equal(await told(), 'process');
+    await server.ask('CONFIG', 'SET', 'appendfsync', 'always');
+    await server.ask('ACL', 'SETUSER', 'default', '-config');
+    assert.equal(await told(), 'process');
+    await server.ask('ACL', 'SETUSER', 'default', '+config');
+    await server.ask('CONFIG', 'SET', 'appendonly', 'no');
+    assert.equal(await told(), 'none');
+  });
+
+  it('refuses options that mean nothing', async () => {
+    const wrong = [{}, { url: 'redis://a', name: '{a}' }, { url: 'redis://a', nam: 'a' }];
+    for (const options of wrong) {
+      await assert.rejects(RedisStore.open(options), { code: 'ERR_ASSERTION' });
+    }
+  });
+});
