@@ -124,8 +124,9 @@ const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
 const ran = new Set<string>();
 
 /** The words of a command as a shell reads them: those in quotes are one. */
-function wordsOf(line: string): { readonly file: string; readonly words: readonly string[] } {
-  const [app = '', ...words] = (line.match(/"[^"]*"|\S+/g) ?? []).map((word) => {
+function wordsOf(line: string, name = '$&') {
+  const meant = line.replace(/<\w+>|\/var\/lib\/\w+/, name);
+  const [app = '', ...words] = (meant.match(/"[^"]*"|\S+/g) ?? []).map((word) => {
     return word.replaceAll('"', '');
   });
   return { file: join(root, 'apps', app, 'bin', `${app}.js`), words };
@@ -138,13 +139,13 @@ interface Place {
   readonly settings?: Readonly<Record<string, string>>;
   /** Flags that the documentation leaves out, for what has no setting. */
   readonly more?: readonly string[];
-  /** The name that stands for a word like `<you>`. */
+  /** Stands for a word like `<you>`, or for a folder of a server's machine. */
   readonly name?: string;
 }
 
 /** Runs a command of the pages to its end, as it is written. */
 async function run(line: string, { cwd, settings, more = [], name }: Place): Promise<string> {
-  const { file, words } = wordsOf(line.replace(/<\w+>/, name ?? '$&'));
+  const { file, words } = wordsOf(line, name);
   const options = { cwd, env: { ...env, ...settings }, timeout: 60_000 };
   ran.add(line);
   return (await promisify(execFile)(process.execPath, [file, ...words, ...more], options)).stdout;
@@ -152,8 +153,8 @@ async function run(line: string, { cwd, settings, more = [], name }: Place): Pro
 
 /** Starts a command that serves, and gives the first address that it says. */
 async function start(stack: AsyncDisposableStack, line: string, place: Place): Promise<string> {
-  const { cwd, settings, more = [] } = place;
-  const { file, words } = wordsOf(line);
+  const { cwd, settings, more = [], name } = place;
+  const { file, words } = wordsOf(line, name);
   const child: ChildProcess = spawn(process.execPath, [file, ...words, ...more], {
     cwd,
     env: { ...env, ...settings },
@@ -191,8 +192,9 @@ describe('commands of the documentation', () => {
     for (const line of ['fleet export', 'fleet export after.jsonl', 'fleet backup fleet.jsonl']) {
       await run(line, { cwd });
     }
-    const shown = await start(stack, 'console serve', { cwd, more: ['--port', '0'] });
-    ran.add('console serve --data /var/lib/app').add('console serve --data /var/lib/spillway');
+    const place = { cwd, name: join(cwd, 'data'), more: ['--port', '0'] };
+    const shown = await start(stack, 'console serve --data /var/lib/spillway', place);
+    ran.add('console serve --data /var/lib/app');
     // It lets in once, and then leads to the page.
     assert.equal((await fetch(shown, { redirect: 'manual' })).status, 302);
     assert.match(await run('console open', { cwd }), /^http:/);
