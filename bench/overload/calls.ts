@@ -1,5 +1,6 @@
-import { seededRandom, systemClock } from 'spillway';
+import { type Clock, seededRandom, systemClock } from 'spillway';
 import { Dependency, type Health } from 'spillway-fixtures/overload';
+import type { Call } from './case.ts';
 import type { ServerSettings, Written } from './settings.ts';
 
 /** Work of a route, and the numbers that a contender should guard it with, if there are any. */
@@ -9,24 +10,53 @@ export interface CallRoute {
   readonly written: Written | undefined;
 }
 
+/** Calls of each route's dependency so far. */
+export const calls: Call[][] = [];
+
 /**
- * The routes of the cases with a dependency of their own: `/calls/0` as a contender comes, and one
- * for each of the settings. The health of the dependencies is told by messages.
+ * The routes with a dependency of their own, `/calls/0` and on. The health of the dependencies is
+ * told by messages.
  */
-export function callRoutes({ service, written }: ServerSettings): CallRoute[] {
-  if (service === undefined) return [];
-  return [undefined, ...written].map((numbers, at) => {
+export function callRoutes(settings: ServerSettings): CallRoute[] {
+  process.setMaxListeners(0);
+  return settings.calls.map(({ service, written }, at) => {
+    const begun: Call[] = [];
+    calls.push(begun);
     const random = seededRandom(at + 1);
-    const dependency = new Dependency({ ...service, clock: systemClock, random });
-    process.on('message', ({ health }: { health?: Health }) => {
-      if (health !== undefined) dependency.turn(health);
+    const dependency = new Dependency({ ...service, clock: punctualClock(begun), random });
+    process.on('message', ({ route, health }: { route?: number; health?: Health }) => {
+      if (route === at && health !== undefined) dependency.turn(health);
     });
     const work = async (signal: AbortSignal) => {
       await dependency.call(signal);
       return { ok: true };
     };
-    return { path: `/calls/${at}`, work, written: numbers };
+    return { path: `/calls/${at}`, work, written };
   });
+}
+
+/** Share of its time by which a call may be shorter, to make up for calls that ended late. */
+const aheadMost = 1 / 20;
+
+/**
+ * A clock whose timers are right in the mean: each is set as much sooner as those before it were
+ * late, or a place of 40 ms would lose three of 100 calls to timers. It notes what it is asked for.
+ */
+function punctualClock(begun: Call[]): Clock {
+  let owedMs = 0;
+  return {
+    now: () => systemClock.now(),
+    after(ms, callback) {
+      begun.push([Date.now(), ms]);
+      const startedAt = systemClock.now();
+      const aheadMs = Math.min(owedMs, ms * aheadMost);
+      owedMs -= aheadMs;
+      return systemClock.after(ms - aheadMs, () => {
+        owedMs += systemClock.now() - startedAt - (ms - aheadMs);
+        callback();
+      });
+    },
+  };
 }
 
 /** A signal for contenders that tell their handlers nothing. */

@@ -12,8 +12,14 @@ class Connection {
   #text = '';
   #answered: ((status: number) => void) | undefined;
 
-  constructor(port: number, localAddress: string, gone: (connection: Connection) => void) {
-    this.#socket = connect({ port, host: '127.0.0.1', localAddress, noDelay: true });
+  constructor(
+    port: number,
+    localAddress: string | undefined,
+    gone: (connection: Connection) => void,
+  ) {
+    // An address of its own costs a port that stays taken for a minute.
+    const from = localAddress === undefined ? {} : { localAddress };
+    this.#socket = connect({ port, host: '127.0.0.1', noDelay: true, ...from });
     this.#socket.setEncoding('latin1');
     this.#socket.on('data', (chunk) => this.#read(String(chunk)));
     this.#socket.on('error', () => {});
@@ -55,11 +61,11 @@ export class Client {
   readonly #port: number;
   readonly #connectionsMax: number;
   readonly #patienceMs: number;
-  readonly #address: string;
+  readonly #address: string | undefined;
   readonly #idle: Connection[] = [];
   readonly #all = new Set<Connection>();
 
-  constructor(port: number, connectionsMax: number, patienceMs: number, address = '127.0.0.1') {
+  constructor(port: number, connectionsMax: number, patienceMs: number, address?: string) {
     this.#port = port;
     this.#connectionsMax = connectionsMax;
     this.#patienceMs = patienceMs;

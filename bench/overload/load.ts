@@ -1,9 +1,10 @@
+import { setTimeout } from 'node:timers/promises';
 import { seededRandom } from 'spillway';
 import { Client, type Ended } from './client.ts';
 import * as settings from './settings.ts';
 
 const beatEveryMs = 20;
-const connectionsMax = 1_000;
+const connectionsMax = 2_000;
 
 /** Outcome of a stretch of load. */
 export interface Outcome {
@@ -11,7 +12,7 @@ export interface Outcome {
   readonly goodput: number;
   /** Good answers to the requests of each second. */
   readonly goodBySecond: readonly number[];
-  /** Shares of the requests that got a good answer, and any other one. */
+  /** Shares of the requests that got a good answer, and that were refused. */
   readonly served: number;
   readonly refused: number;
   /** Times of requests that were let in; one that gave up took all of its patience. */
@@ -19,8 +20,9 @@ export interface Outcome {
   /** Times until it was known that no answer comes: refused, failed or given up. */
   readonly refusedMs: number;
   readonly beatMs: number;
-  /** Lateness of the generator: when it is late itself, nothing else counts. */
-  readonly lateMs: number;
+  /** Moments between which requests were counted. */
+  readonly from: number;
+  readonly to: number;
 }
 
 /**
@@ -37,34 +39,36 @@ export async function load(options: {
   readonly ms: number;
   /** Patience of a client, in milliseconds. @default 500 */
   readonly patienceMs?: number | undefined;
-  /** Address from which the clients come. @default 127.0.0.1 */
+  /** Address from which the clients come. @default any */
   readonly address?: string | undefined;
+  /** True if a trivial route is asked all the while. @default false */
+  readonly beats?: boolean | undefined;
+  /** Seed of the arrivals. @default 1 */
+  readonly seed?: number | undefined;
 }): Promise<Outcome> {
-  const { port, path, ratePerSecond, warmMs, ms } = options;
-  const { patienceMs = settings.patienceMs } = options;
+  const { port, path, ratePerSecond, warmMs, ms, patienceMs = settings.patienceMs } = options;
   const client = new Client(port, connectionsMax, patienceMs, options.address);
   const beats = new Client(port, connectionsMax, patienceMs);
-  const random = seededRandom(1);
+  const random = seededRandom(options.seed ?? 1);
   const ended: Promise<Ended>[] = [];
   const seconds: number[] = [];
   const beaten: Promise<Ended>[] = [];
-  const late: number[] = [];
+  const from = Date.now() + warmMs;
   const startedAt = performance.now();
   let nextAt = 0;
-  let beatAt = 0;
+  let beatAt = options.beats ? 0 : Infinity;
   for (let now = 0; now < warmMs + ms; now = performance.now() - startedAt) {
     for (; nextAt <= now; nextAt += (-Math.log(1 - random()) * 1_000) / ratePerSecond) {
       const end = client.get(path);
       if (nextAt < warmMs) continue;
       ended.push(end);
       seconds.push(Math.floor((nextAt - warmMs) / 1_000));
-      late.push(now - nextAt);
     }
     for (; beatAt <= now; beatAt += beatEveryMs) {
       const beat = beats.get('/beat');
       if (beatAt >= warmMs) beaten.push(beat);
     }
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    await setTimeout(Math.min(nextAt, beatAt, warmMs + ms) - now);
   }
   const results = await Promise.all(ended);
   const beatResults = await Promise.all(beaten);
@@ -83,12 +87,14 @@ export async function load(options: {
   return {
     goodBySecond,
     served: share(isGood),
-    refused: share((result) => !isGood(result) && result.status !== 0),
+    // Work that was begun and cut at its deadline was not refused.
+    refused: share(({ status }) => status === 503 || status === 429),
     goodput: (results.filter(isGood).length * 1_000) / ms,
     admittedMs: p99(admitted.length > 0 ? admitted : [{ ms: patienceMs }]),
     refusedMs: p99(results.filter((result) => !isGood(result))),
     beatMs: p99(beatResults.map((beat) => (isGood(beat) ? beat : { ...beat, ms: patienceMs }))),
-    lateMs: p99(late.map((lateMs) => ({ ms: lateMs }))),
+    from,
+    to: from + ms,
   };
 }
 

@@ -1,6 +1,5 @@
-import type { FastifyInstance } from 'fastify';
 import { Lane, Pool } from 'spillway';
-import { createServer } from 'spillway-http';
+import { createServer, type HttpServer } from 'spillway-http';
 import { spin } from '../pool/tasks.ts';
 import { callRoutes } from './calls.ts';
 import { Dependency } from './dependency.ts';
@@ -11,7 +10,7 @@ export const cpuRunMax: number = 2 * workers;
 export const cpuQueueMax = 4;
 
 /** Lanes before the body, a pool behind one of them, deadlines on all. */
-export async function open({ iterations }: ServerSettings): Promise<FastifyInstance> {
+export async function open({ iterations }: ServerSettings): Promise<number> {
   const deadlineMs = patienceMs;
   const pool = await Pool.open<typeof import('../pool/tasks.ts')>({
     module: new URL('../pool/tasks.ts', import.meta.url),
@@ -28,7 +27,8 @@ export async function open({ iterations }: ServerSettings): Promise<FastifyInsta
     deadlineMs,
   });
   const dependency = new Dependency();
-  const { app } = await createServer();
+  const server = await createServer();
+  const { app } = server;
   app.get('/beat', { config: { lane: beat } }, async () => ({ ok: true }));
   app.get('/cpu', { config: { lane: cpu, domain: 'thread' } }, async ({ permit }) => {
     return { value: await pool.run('spin', iterations, { signal: permit.signal }) };
@@ -37,12 +37,13 @@ export async function open({ iterations }: ServerSettings): Promise<FastifyInsta
     await dependency.call();
     return { ok: true };
   });
-  return app;
+  return await listen(server);
 }
 
 /** The server as it comes; a lane has the numbers that somebody wrote, and nothing else. */
-export async function openUntuned(settings: ServerSettings): Promise<FastifyInstance> {
-  const { app } = await createServer();
+export async function openUntuned(settings: ServerSettings): Promise<number> {
+  const server = await createServer();
+  const { app } = server;
   app.get('/beat', async () => ({ ok: true }));
   app.get('/cpu', async () => ({ value: spin(settings.iterations) }));
   for (const { path, work, written } of callRoutes(settings)) {
@@ -50,5 +51,10 @@ export async function openUntuned(settings: ServerSettings): Promise<FastifyInst
     const lane = written && new Lane({ name: path, limit, queueMax, deadlineMs });
     app.get(path, { config: { lane } }, ({ permit }) => work(permit.signal));
   }
-  return app;
+  return await listen(server);
+}
+
+async function listen(server: HttpServer): Promise<number> {
+  await server.start();
+  return Number(new URL(server.url).port);
 }

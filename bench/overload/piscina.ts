@@ -7,9 +7,9 @@ import {
   timeout,
   wrap,
 } from 'cockatiel';
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify from 'fastify';
 import { Piscina } from 'piscina';
-import { addRoutes } from './bare.ts';
+import { addRoutes, listen } from './bare.ts';
 import { callRoutes } from './calls.ts';
 import { cpuQueueMax, cpuRunMax } from './ours.ts';
 import { type ServerSettings, type Written, workers } from './settings.ts';
@@ -21,7 +21,7 @@ const usual: Written = [256, 2_048, 20_000];
  * Fastify with the work on threads and a queue as short as ours, without which it never refuses;
  * calls go through a bulkhead and a time-out with the same numbers as our lanes.
  */
-export async function open(settings: ServerSettings): Promise<FastifyInstance> {
+export async function open(settings: ServerSettings): Promise<number> {
   const app = Fastify();
   const pool = new Piscina({
     filename: fileURLToPath(import.meta.resolve('../pool/tasks.ts')),
@@ -40,5 +40,5 @@ export async function open(settings: ServerSettings): Promise<FastifyInstance> {
     const policy = wrap(timeout(deadlineMs, TimeoutStrategy.Aggressive), bulkhead(limit, queueMax));
     app.get(path, () => policy.execute(({ signal }) => work(signal)));
   }
-  return app;
+  return await listen(app);
 }

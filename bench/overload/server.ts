@@ -1,10 +1,12 @@
 // The program of one contender's server: opens it with what the first message says.
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
-import type { FastifyInstance } from 'fastify';
-import type { ServerSettings } from './settings.ts';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { calls } from './calls.ts';
+import type { Report } from './case.ts';
+import { latenessOf, type ServerSettings } from './settings.ts';
 
-type Open = (settings: ServerSettings) => Promise<FastifyInstance>;
+/** Opens a contender's server, and gives its port. */
+export type Open = (settings: ServerSettings) => Promise<number>;
 
 const open: Readonly<Record<string, () => Promise<Open>>> = {
   bare: async () => (await import('./bare.ts')).open,
@@ -18,6 +20,14 @@ process.once('disconnect', () => process.exit());
 const contender = await open[process.argv[2] ?? '']?.();
 if (contender === undefined) throw new Error(`no server ${process.argv[2]}`);
 const [settings] = (await once(process, 'message')) as [ServerSettings];
-const app = await contender(settings);
-await app.listen({ port: 0, host: '127.0.0.1' });
-process.send?.((app.server.address() as AddressInfo).port);
+const port = await contender(settings);
+const before = process.cpuUsage();
+const delay = monitorEventLoopDelay();
+delay.enable();
+process.on('message', (message) => {
+  if (message !== 'report') return;
+  const { user, system } = process.cpuUsage(before);
+  const report: Report = { cpuMs: (user + system) / 1_000, lateMs: latenessOf(delay), calls };
+  process.send?.(report);
+});
+process.send?.(port);

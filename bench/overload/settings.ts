@@ -1,3 +1,4 @@
+import type { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { DependencyOptions } from 'spillway-fixtures/overload';
 import { spin } from '../pool/tasks.ts';
 
@@ -30,10 +31,19 @@ export type Written = readonly [limit: number, queueMax: number, deadlineMs: num
 export interface ServerSettings {
   /** Turns of `spin` for one request to the CPU-heavy route. */
   readonly iterations: number;
-  /** The dependency of the routes `/calls/0` and on; without one there are no such routes. */
-  readonly service?: Service | undefined;
-  /** Numbers of the routes from `/calls/1` on. */
-  readonly written: readonly Written[];
+  /** The routes `/calls/0` and on, each with a dependency of its own. */
+  readonly calls: readonly CallSettings[];
+}
+
+/** A dependency, and the numbers that a route to it has; undefined as a contender comes. */
+export interface CallSettings {
+  readonly service: Service;
+  readonly written?: Written | undefined;
+}
+
+/** Lateness of an event loop that was watched with the usual 10 ms: that of 99 of 100 turns. */
+export function latenessOf(delay: ReturnType<typeof monitorEventLoopDelay>): number {
+  return Math.max(0, delay.percentile(99) / 1e6 - 10);
 }
 
 /** Turns of `spin` for a time, by the quickest of many short tries: others were disturbed. */

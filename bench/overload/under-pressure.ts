@@ -1,11 +1,11 @@
 import underPressure from '@fastify/under-pressure';
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify from 'fastify';
 import { spin } from '../pool/tasks.ts';
-import { addCallRoutes, addRoutes } from './bare.ts';
+import { addCallRoutes, addRoutes, listen } from './bare.ts';
 import { cpuMs, type ServerSettings } from './settings.ts';
 
 /** Refuses while the event loop is late; asked more often than by default, which suits it. */
-export async function open(settings: ServerSettings): Promise<FastifyInstance> {
+export async function open(settings: ServerSettings): Promise<number> {
   const app = Fastify();
   await app.register(underPressure, {
     maxEventLoopDelay: 5 * cpuMs,
@@ -15,5 +15,5 @@ export async function open(settings: ServerSettings): Promise<FastifyInstance> {
   });
   addRoutes(app, async () => spin(settings.iterations));
   addCallRoutes(app, settings);
-  return app;
+  return await listen(app);
 }

@@ -9,6 +9,7 @@ export {
   textOf,
   toldFailure,
 } from './adapter/failure.ts';
+export { LastStretch, loopWatch } from './adapter/loop-watch.ts';
 export { onceAborted, untilAborted } from './base/abort.ts';
 export { check, checkInteger, checkNumber } from './base/check.ts';
 export { type ErrorMaker, errorCodes, errorMaker, inDoubt } from './base/errors.ts';

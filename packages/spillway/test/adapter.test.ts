@@ -205,28 +205,31 @@ describe('Listener', () => {
 });
 
 describe('admission', () => {
-  it('lets handlers that compute begin one at a time, and the event loop turn', async () => {
-    const lane = new Lane({ name: 'sums', limit: { fixed: 8 }, queueMax: 8, deadlineMs: 60_000 });
-    let turns = 0;
-    const turn = () => {
-      turns += 1;
-      next = setImmediate(turn);
-    };
-    let next = setImmediate(turn);
-    const startedAt: number[] = [];
-    const compute = fetching.admitted(lane, async () => {
-      startedAt.push(turns);
-      const endAt = performance.now() + 5;
-      while (performance.now() < endAt);
-      return new Response('42');
+  for (const when of ['at once', 'after a wait']) {
+    it(`lets handlers that compute ${when} begin one at a time`, async () => {
+      const lane = new Lane({ name: 'sums', limit: { fixed: 8 }, queueMax: 8, deadlineMs: 60_000 });
+      let turns = 0;
+      const turn = () => {
+        turns += 1;
+        next = setImmediate(turn);
+      };
+      let next = setImmediate(turn);
+      const startedAt: number[] = [];
+      const compute = fetching.admitted(lane, async () => {
+        startedAt.push(turns);
+        if (when === 'after a wait') await new Promise(setImmediate);
+        const endAt = performance.now() + 5;
+        while (performance.now() < endAt);
+        return new Response('42');
+      });
+      const ask = () => compute(new Request('http://localhost/'));
+      for (let count = 0; count < 8; count += 1) await ask();
+      startedAt.length = 0;
+      await Promise.all([ask(), ask(), ask(), ask()]);
+      clearImmediate(next);
+      assert.equal(new Set(startedAt).size, 4, `begun in the turns ${startedAt}`);
     });
-    const ask = () => compute(new Request('http://localhost/'));
-    await ask();
-    startedAt.length = 0;
-    await Promise.all([ask(), ask(), ask(), ask()]);
-    clearImmediate(next);
-    assert.equal(new Set(startedAt).size, 4, `begun in the turns ${startedAt}`);
-  });
+  }
 
   it('refuses options that it does not know', () => {
     const lane = new Lane({ name: 'quotes', limit: 1, queueMax: 0, deadlineMs: 100 });

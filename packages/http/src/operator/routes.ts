@@ -1,13 +1,5 @@
-import { performance } from 'node:perf_hooks';
 import type { FastifyInstance, RouteOptions } from 'fastify';
-import {
-  type Clock,
-  type Lane,
-  type MetricFamily,
-  type MetricSample,
-  type Quantiles,
-  systemClock,
-} from 'spillway';
+import type { Clock, Lane, MetricFamily, MetricSample, Quantiles } from 'spillway';
 import { checkNumber, Histogram, Meter, plain } from 'spillway/internal';
 
 /** Place of a route's work: the event loop, worker threads, or the chunks of a stream. */
@@ -45,7 +37,6 @@ export interface RouteStats {
 }
 
 const boundsMs = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
-const { nodeTiming } = performance;
 
 /** The numbers of one route, in fixed memory. */
 export class RouteNumbers {
@@ -107,31 +98,6 @@ export class RouteNumbers {
   }
 }
 
-/** The time since a mark, without the time for which the event loop slept. */
-export class LoopWatch {
-  #markedAt = 0;
-  #idleMs = 0;
-
-  mark(): void {
-    const now = systemClock.now();
-    // On a busy loop marks are close together and it does not sleep, so that need not be asked.
-    if (now - this.#markedAt > 1) this.#idleMs = nodeTiming.idleTime;
-    this.#markedAt = now;
-  }
-
-  /** Milliseconds for which the loop has been busy since the last mark; at least, not at most. */
-  stretch(): number {
-    const now = systemClock.now();
-    const ms = now - this.#markedAt;
-    this.#markedAt = now;
-    if (ms <= 1) return ms;
-    const idleMs = nodeTiming.idleTime;
-    const sleptMs = idleMs - this.#idleMs;
-    this.#idleMs = idleMs;
-    return Math.max(0, ms - sleptMs);
-  }
-}
-
 /**
  * The routes of a server: answers, latency, and for how long their handlers hold the event loop.
  * Two stretches of a call are known: from its start to its first `await`, and the last one before
@@ -140,7 +106,6 @@ export class LoopWatch {
 export class Routes {
   readonly #clock: Clock;
   readonly #loopMsMax: number;
-  readonly watch: LoopWatch = new LoopWatch();
   /** The numbers of all requests that no route takes. */
   readonly unmatched: RouteNumbers;
   readonly #routes: RouteNumbers[] = [];

@@ -70,7 +70,7 @@ export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guar
   const root = given ?? new Lane({ name: 'routes', limit: all, queueMax, deadlineMs, clock });
   const byLane = new Map<Lane, LaneRequests>();
   const requestsOf = (lane: Lane): LaneRequests => {
-    const known = byLane.get(lane) ?? new LaneRequests(lane, clock, routes.watch);
+    const known = byLane.get(lane) ?? new LaneRequests(lane, clock);
     byLane.set(lane, known);
     return known;
   };

@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
 import type { FastifyReply, RouteHandlerMethod } from 'fastify';
 import { type Clock, type Entry, type Lane, type Permit, SpillwayError } from 'spillway';
-import { Deadlines } from 'spillway/internal';
+import { Deadlines, LastStretch, loopWatch, nextTurn } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
-import type { LoopWatch, RouteNumbers } from '../operator/routes.ts';
+import type { RouteNumbers } from '../operator/routes.ts';
 import { isStream, refuseBody } from './unread-body.ts';
 
 /** Header by which a client says for how many milliseconds it waits for the answer. */
@@ -16,16 +16,15 @@ const timeoutHeader = 'request-timeout-ms';
 export class LaneRequests implements Disposable {
   readonly lane: Lane;
   readonly clock: Clock;
-  readonly watch: LoopWatch;
+  readonly lastStretch: LastStretch = new LastStretch();
   readonly #open = new Set<RequestPermit>();
   /** Requests that have less time than the lane gives, in no order. */
   readonly #hurried = new Set<RequestPermit>();
   readonly #deadlines: Deadlines;
 
-  constructor(lane: Lane, clock: Clock, watch: LoopWatch) {
+  constructor(lane: Lane, clock: Clock) {
     this.lane = lane;
     this.clock = clock;
-    this.watch = watch;
     this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
   }
 
@@ -91,6 +90,8 @@ export class RequestPermit implements Entry, Disposable {
   #reason: Error | undefined = undefined;
   #held: Permit | undefined = undefined;
   #state: 'new' | 'running' | 'done' | 'failed' = 'new';
+  /** Milliseconds for which the handler computed before its end. */
+  #computedMs = 0;
   #whenLate: ((isDone: boolean) => void) | undefined = undefined;
   /** True once the answer has left, or its client has gone. */
   #isClosed = false;
@@ -169,18 +170,17 @@ export class RequestPermit implements Entry, Disposable {
 
   /** Runs and measures the handler; a value that comes after the deadline is discarded. */
   handle(handler: RouteHandlerMethod, app: unknown): unknown {
-    const { watch } = this.#requests;
     const reply = this.#reply;
     this.#state = 'running';
-    watch.mark();
+    loopWatch.mark();
     let result: unknown;
     try {
       result = (handler as (...given: unknown[]) => unknown).call(app, reply.request, reply);
     } catch (error) {
-      this.#end(false, watch.stretch());
+      this.#end(false, loopWatch.stretch());
       throw error;
     }
-    const heldMs = watch.stretch();
+    const heldMs = loopWatch.stretch();
     // A reply is a thenable of its own: it is over when the answer has left.
     if (result === reply || typeof (result as PromiseLike<unknown> | null)?.then !== 'function') {
       this.#end(true, heldMs);
@@ -239,6 +239,7 @@ export class RequestPermit implements Entry, Disposable {
   }
 
   #refused(error: unknown): never {
+    loopWatch.mark();
     this.#requests.delete(this);
     this.#reply.raw.off('close', this.#close);
     throw error;
@@ -268,11 +269,10 @@ export class RequestPermit implements Entry, Disposable {
   }
 
   #end(isDone: boolean, heldMs: number, isLater = false): void {
-    const { watch } = this.#requests;
-    const lastMs = isLater ? watch.stretch() : 0;
+    const lastMs = isLater ? loopWatch.stretch() : 0;
     this.#numbers.loopMs.record(Math.max(heldMs, lastMs));
-    // The last stretch of a handler that waits contains what others did on a busy loop.
-    if (this.#held !== undefined) this.#held.loopMs = heldMs;
+    this.#computedMs = this.#requests.lastStretch.learn(lastMs);
+    if (this.#held !== undefined) this.#held.loopMs = Math.max(heldMs, this.#computedMs);
     this.#state = isDone ? 'done' : 'failed';
     this.#whenLate?.(isDone);
     const { request, raw, sent } = this.#reply;
@@ -312,7 +312,8 @@ export class RequestPermit implements Entry, Disposable {
     // A request without its handler was no work, so its time is no sample of how long work takes.
     const isAnswer = this.#state === 'failed' && held.outcome === 'ok';
     held.isWhole = this.#state === 'done' || isAnswer;
-    held[Symbol.dispose]();
+    if (this.#computedMs === 0) held[Symbol.dispose]();
+    else nextTurn(() => held[Symbol.dispose]());
   }
 }
 

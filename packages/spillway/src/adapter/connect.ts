@@ -3,6 +3,7 @@ import { isTimeout } from '../base/failure.ts';
 import type { Lane } from '../lane/lane.ts';
 import { entering } from '../wait/wait-queue.ts';
 import { failureBody, failureOf, failureType, textOf } from './failure.ts';
+import { LastStretch } from './loop-watch.ts';
 import {
   type AdmissionOptions,
   checkAdmitted,
@@ -25,10 +26,12 @@ export type Middleware = (req: IncomingMessage, res: ServerResponse, next: Next)
  */
 export function admission(options: AdmissionOptions<IncomingMessage>): Middleware {
   const { lane, keyOf } = settleAdmission(options);
+  const stretch = new LastStretch();
   return (req, res, next) => {
     // Express is past its error handlers when they are called a second time for one request.
     const late: Next = (error) => failures(error, req, res);
-    admit(lane, keyOf(req), { req, res, refuse: next, late, handle: () => next() });
+    const handle = () => next();
+    admit(lane, keyOf(req), { req, res, stretch, refuse: next, late, handle });
   };
 }
 
@@ -42,15 +45,17 @@ export function admitted<Req extends IncomingMessage, Res extends ServerResponse
   handler: (req: Req, res: Res, signal: AbortSignal) => unknown,
 ): (req: Req, res: Res, next?: Next) => void {
   checkAdmitted(lane, handler);
+  const stretch = new LastStretch();
   return (req, res, next = (error) => failures(error, req, res)) => {
     const handle = (): unknown => handler(req, res, signalOf(req));
-    admit(lane, undefined, { req, res, refuse: next, late: next, handle });
+    admit(lane, undefined, { req, res, stretch, refuse: next, late: next, handle });
   };
 }
 
 interface Exchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
+  readonly stretch: LastStretch;
   readonly handle: () => unknown;
   /** Told of a refusal, and of an error of the handler. */
   readonly refuse: Next;
@@ -70,7 +75,7 @@ function admit(lane: Lane, key: string | undefined, exchange: Exchange): void {
   });
   const run = async (): Promise<void> => {
     const permit = await entering(lane, { signal: client.signal, key });
-    await handleWithin(permit, exchange.req, async () => {
+    await handleWithin(permit, exchange.stretch, exchange.req, async () => {
       await exchange.handle();
       await closed.promise;
       return { status: res.statusCode };

@@ -2,6 +2,7 @@ import { onceAborted } from '../base/abort.ts';
 import type { Lane } from '../lane/lane.ts';
 import { entering } from '../wait/wait-queue.ts';
 import { failureBody, failureOf, failureType } from './failure.ts';
+import { LastStretch } from './loop-watch.ts';
 import {
   type AdmissionOptions,
   checkAdmitted,
@@ -57,6 +58,7 @@ export function failures(error: unknown): Response {
 
 function admitter(options: AdmissionOptions<Request>) {
   const { lane, keyOf } = settleAdmission(options);
+  const stretch = new LastStretch();
   return async (
     request: Request,
     handler: (signal: AbortSignal) => Promise<Response>,
@@ -67,7 +69,7 @@ function admitter(options: AdmissionOptions<Request>) {
     try {
       if (request.signal.aborted) throw clientGone;
       const permit = await entering(lane, { signal: client.signal, key: keyOf(request) });
-      return await handleWithin(permit, request, handler);
+      return await handleWithin(permit, stretch, request, handler);
     } catch (error) {
       return failures(error);
     }

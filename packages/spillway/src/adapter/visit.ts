@@ -1,9 +1,10 @@
 import { untilAborted } from '../base/abort.ts';
-import { systemClock } from '../base/clock.ts';
 import { callback, type Filled, laneRule, or, settle } from '../base/options.ts';
 import type { Task } from '../base/task.ts';
 import type { Lane } from '../lane/lane.ts';
 import { holdDuring, outcomeOf, type Permit, signalFor } from '../lane/permit.ts';
+import { nextTurn } from '../wait/turn-budget.ts';
+import { type LastStretch, loopWatch } from './loop-watch.ts';
 
 export interface AdmissionOptions<Request extends object> {
   /** The lane that the requests go through. */
@@ -48,6 +49,7 @@ export function checkAdmitted(lane: unknown, handler: unknown): void {
  */
 export function handleWithin<T extends { readonly status: number }>(
   permit: Permit,
+  stretch: LastStretch,
   request: object,
   handler: Task<T>,
 ): Promise<T> {
@@ -56,13 +58,15 @@ export function handleWithin<T extends { readonly status: number }>(
   const handled = holdDuring(
     permit,
     async () => {
-      const startedAt = systemClock.now();
+      loopWatch.mark();
       const answering = handler(signal);
-      // A handler that computes does so before it waits for anything.
-      permit.loopMs = systemClock.now() - startedAt;
+      const firstMs = loopWatch.stretch();
       const answer = await answering;
+      const computedMs = stretch.learn(loopWatch.stretch());
+      permit.loopMs = Math.max(firstMs, computedMs);
       permit.outcome = outcomeOf(answer);
       permit.isWhole = permit.outcome === 'ok' && !signal.aborted;
+      if (computedMs > 0) await new Promise<void>((resolve) => nextTurn(resolve));
       return answer;
     },
     signal,

@@ -1,3 +1,7 @@
+import { subscribe } from 'node:diagnostics_channel';
+import { performance } from 'node:perf_hooks';
+import { systemClock } from '../base/clock.ts';
+
 // The event loop's fairness budget. Promises that wake each other run before any I/O, however long
 // the chain. So each turn of the loop has a budget of grants, shared by all parts of the process;
 // a grant beyond it waits until the loop has turned.
@@ -7,6 +11,13 @@ const grantsMax = 1_024;
 const turnMsMax = 2;
 /** Callers that pass no timestamp cost four grants each, as nothing else bounds their turn. */
 const untimedCost = 4;
+
+/** Milliseconds without sleep from one new connection to the next that make the loop behind. */
+const behindMs = 2;
+/** Milliseconds from which on the loop has slept: it also takes a moment to find work. */
+const sleepMsMin = 0.1;
+/** Turns for which grants are held at most while connections are accepted. */
+const acceptTurnsMax = 16;
 
 let granted = 0;
 /** The time from which this turn's 2 ms count; NaN until its first grant that knows the time. */
@@ -26,6 +37,7 @@ let deferred: (() => void)[] = [];
  * grants or 2 ms are spent; only when that much again passes before the probe runs is it a chain.
  */
 export function mayGrant(now?: number): boolean {
+  if (acceptTurns > 0) return false;
   granted += now === undefined ? untimedCost : 1;
   if (now !== undefined && Number.isNaN(since)) since = now;
   const isLong = now !== undefined && now - since >= turnMsMax;
@@ -67,6 +79,43 @@ function countDown(): void {
   const due = forTurn;
   forTurn = [];
   runAll(due);
+}
+
+let connectedAt = 0;
+let connectedIdleMs = 0;
+let hasConnected = false;
+let acceptTurns = 0;
+
+/**
+ * Notes a new connection. libuv accepts one in a turn, so with work in each turn the others wait in
+ * the kernel, where no lane sees them. If the loop was busy all the time since the last one, there
+ * may be more: then nothing new begins until a turn brought none.
+ */
+subscribe('net.server.socket', () => {
+  const now = systemClock.now();
+  const { idleTime } = performance.nodeTiming;
+  const isSleepless = idleTime - connectedIdleMs < sleepMsMin;
+  const isBehind = isSleepless && now - connectedAt >= behindMs;
+  connectedAt = now;
+  connectedIdleMs = idleTime;
+  hasConnected = true;
+  if (!isBehind || acceptTurns > 0) return;
+  acceptTurns = acceptTurnsMax;
+  setImmediate(acceptMore);
+});
+
+function acceptMore(): void {
+  acceptTurns = hasConnected ? acceptTurns - 1 : 0;
+  hasConnected = false;
+  if (acceptTurns > 0) {
+    setImmediate(acceptMore);
+    return;
+  }
+  // Those who were held have a turn to begin, whoever comes in it.
+  connectedAt = Infinity;
+  setImmediate(() => {
+    connectedAt = systemClock.now();
+  });
 }
 
 /** The number of callbacks that wait for the event loop to turn. */

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { it } from 'node:test';
+import { Lane } from 'spillway';
+
+it('begins nothing new while connections wait behind work that computes', async () => {
+  const clients = 40;
+  const lane = new Lane({
+    name: 'sums',
+    limit: { fixed: clients },
+    queueMax: 0,
+    deadlineMs: 60_000,
+  });
+  const acceptedAt: number[] = [];
+  let accepted = 0;
+  const all = Promise.withResolvers<void>();
+  const server = createServer((socket) => {
+    accepted += 1;
+    void lane.run(async () => {
+      acceptedAt.push(accepted);
+      const endAt = performance.now() + 4;
+      while (performance.now() < endAt);
+      socket.destroy();
+      if (acceptedAt.length === clients) all.resolve();
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const sockets = Array.from({ length: clients }, () => connect(port, '127.0.0.1'));
+  await all.promise;
+  for (const socket of sockets) socket.destroy();
+  server.close();
+  // The first ones begin before anybody can know that more connections wait.
+  assert.ok(Number(acceptedAt[8]) > 12, `accepted when each began: ${acceptedAt}`);
+});
