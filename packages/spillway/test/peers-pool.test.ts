@@ -117,11 +117,14 @@ describe('piscina', () => {
     const first = await occupy(pool);
     const second = occupy(pool);
     pool.resize(2);
+    pool.resize(2);
+    assert.equal(pool.stats.workers.length, 2, 'no more are started than were asked for');
     const busy = await second;
     assert.deepEqual([pool.stats.limit, pool.stats.inside, pool.ready], [2, 2, true]);
     pool.resize(1);
     assert.deepEqual(await Promise.all([first.end(), busy.end()]), ['released', 'released']);
     assert.equal(await pool.run('echo', 'one is left'), 'one is left');
+    while (pool.stats.workers.length > 1) await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual([pool.stats.limit, pool.stats.lost, pool.stats.recycled], [1, 0, 0]);
     assert.throws(() => pool.resize(0), /workers: must be an integer from 1/);
   });

@@ -82,6 +82,19 @@ describe('a bad argument', () => {
     assert.deepEqual([pool.stats.inside, pool.stats.waiting], [0, 0]);
   });
 
+  it('may resize the pool while it is copied, and others are sent all the same', async () => {
+    await using pool = await open({ workers: 2 });
+    const input = {
+      get odd() {
+        pool.resize(1);
+        return 1;
+      },
+    };
+    const buffer = new ArrayBuffer(8);
+    const calls = [pool.run('echo', input), pool.run('echo', buffer, { transfer: [buffer] })];
+    assert.deepEqual(await Promise.all(calls), [{ odd: 1 }, new ArrayBuffer(8)]);
+  });
+
   it('may close the pool while it is copied', async () => {
     const pool = await open();
     let closed: Promise<void> | undefined;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Pool, type PoolOptions } from 'spillway';
+import { Pool, type PoolOptions, type PoolRunOptions } from 'spillway';
 
 type Module = typeof import('./fixtures/pool-worker.ts');
 
@@ -16,6 +16,19 @@ async function warmUp(pool: Pool<Module>): Promise<void> {
   for (let i = 0; i < 20; i += 1) {
     await Promise.all(Array.from({ length: 100 }, () => pool.run('hog', 0)));
   }
+}
+
+/** Occupies a worker until it is released; resolves when it is occupied. */
+async function occupy(pool: Pool<Module>, options: PoolRunOptions = {}) {
+  const begun = newLog(1);
+  const released = newLog(1);
+  const done = pool.run('until', { log: begun, release: released }, options);
+  await Atomics.waitAsync(begun, 0, 0).value;
+  const release = (): void => {
+    Atomics.store(released, 0, 1);
+    Atomics.notify(released, 0);
+  };
+  return { done, release };
 }
 
 const codeOf = (error: unknown): unknown => (error as { code?: string }).code;
@@ -119,10 +132,9 @@ describe('the queue of a pool', () => {
 describe('tasks of one affinity', () => {
   it('stay in order though one with moved buffers cannot be taken back by a pause', async () => {
     await using pool = await open({ workers: 1 });
-    await warmUp(pool);
     const log = newLog(300);
     for (let item = 0; item < 200; item += 1) await pool.run('note', { log, item });
-    const busy = pool.run('hog', 50);
+    const busy = await occupy(pool);
     const first = pool.run('note', { log, item: -1 }, { affinity: 'a' });
     const buffer = new ArrayBuffer(8);
     const moved = { log, item: -2, buffer };
@@ -130,33 +142,31 @@ describe('tasks of one affinity', () => {
     await new Promise((resolve) => setImmediate(resolve));
     assert.ok(buffer.detached, 'it was sent ahead');
     pool.pause();
-    await Promise.all([busy, second]);
+    busy.release();
+    await second;
     pool.resume();
     await first;
     assert.deepEqual([...log.slice(201, 203)], [-1, -2]);
   });
 
   it('stay in order when a smaller pool gives them to another worker', async () => {
-    await using pool = await open({ workers: 1 });
+    // Chance decides which worker runs an affinity: here each has some of these.
+    await using pool = await open({ workers: 1, random: () => 0.5 });
     const { thread: stays } = await pool.run('who', undefined);
     pool.resize(2);
     const threadOf = async (affinity: string): Promise<number> =>
       (await pool.run('who', undefined, { affinity })).thread;
-    const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l'];
+    const keys = ['a', 'b', 'c', 'd', 'e', 'f'];
     const threads = await Promise.all(keys.map(threadOf));
     const moving = keys[threads.findIndex((thread) => thread !== stays)] ?? '';
-    const begun = newLog(1);
-    const release = newLog(1);
-    const older = pool.run('until', { log: begun, release }, { affinity: moving });
-    await Atomics.waitAsync(begun, 0, 0).value;
+    const older = await occupy(pool, { affinity: moving });
     pool.resize(1);
     const log = newLog(8);
     const newer = pool.run('note', { log, item: 5 }, { affinity: moving });
     for (let n = 0; n < 20; n += 1) assert.equal((await pool.run('who', undefined)).thread, stays);
     assert.equal(log[0], 0, 'it waits for the older one');
-    Atomics.store(release, 0, 1);
-    Atomics.notify(release, 0);
-    assert.equal(await older, 'released');
+    older.release();
+    assert.equal(await older.done, 'released');
     assert.equal(await newer, stays);
   });
 });

@@ -128,9 +128,8 @@ export class Dispatcher implements WorkerEvents {
     this.#dispatchSoon();
   }
 
-  /** Changes the number of workers; bound tasks that have not begun go to their new ones. */
+  /** Changes the number of workers; bound tasks that wait here go to their new ones. */
   resize(workers: number): void {
-    for (const worker of this.#workers.serving) if (worker !== undefined) this.#takeBack(worker);
     this.#queue.resize(workers);
     const sent = [...this.#workers.all].flatMap((worker) => [...worker.tasks]);
     this.#boundBefore = sent.filter(({ affinity }) => affinity !== undefined);
