@@ -73,6 +73,16 @@ export class Ring<Member extends RingMember> {
     }
   }
 
+  /** Folds the members into one value, oldest first. */
+  fold<T>(start: T, step: (value: T, member: Member) => T): T {
+    let value = start;
+    for (let index = 0; index < this.#span; index += 1) {
+      const member = this.#slots[this.#slotAt(index)];
+      if (member !== undefined) value = step(value, member);
+    }
+    return value;
+  }
+
   #slotAt(index: number): number {
     return (this.#head + index) & (this.#slots.length - 1);
   }
