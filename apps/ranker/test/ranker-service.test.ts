@@ -52,7 +52,7 @@ describe('a ranker service', () => {
     await using other = await RankerSite.open({ database, embedder });
     const { storage, embedding } = other.ranker;
     await embedding.idle();
-    assert.deepEqual(await storage.vectors.missing(embedder.model, 10), []);
+    assert.deepEqual(await storage.vectors.missing(embedder.model, { limit: 10 }), []);
     assert.equal(embedder.count, 2);
     const { json } = await other.ask(`/articles/${id}/explanation`);
     assert.deepEqual([json.rank, json.version > version], [9, true]);

@@ -64,8 +64,11 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       await storage.vectors.save(article.id, smallDocument(2), 5);
       const other = { ...smallModel, precision: 'int8' };
       assert.equal(await storage.vectors.document(article.id, other), undefined);
-      assert.ok((await storage.vectors.missing(other, 10)).includes(article.id));
-      assert.ok(!(await storage.vectors.missing(smallModel, 10)).includes(article.id));
+      assert.ok((await storage.vectors.missing(other, { limit: 10 })).includes(article.id));
+      assert.ok(!(await storage.vectors.missing(smallModel, { limit: 10 })).includes(article.id));
+      const among = { limit: 10, ids: [article.id, 'nobody'] };
+      assert.deepEqual(await storage.vectors.missing(other, among), [article.id]);
+      assert.deepEqual(await storage.vectors.missing(smallModel, among), []);
       const { mean } = smallDocument(2);
       const summaries = await storage.vectors.summaries([article.id, 'none'], smallModel);
       assert.deepEqual(
@@ -339,7 +342,7 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         (await storage.articles.facts(user, [first.id])).get(first.id)?.source;
       assert.equal(await sourceFor(userId), feed?.id);
       // Feeds of others are nothing to this reader.
-      assert.equal(await sourceFor(await newUser('other')), first.source);
+      assert.equal(await sourceFor(await newUser('jane again')), first.source);
     });
 
     it('lets no feed of another site change what another feed has brought', async () => {

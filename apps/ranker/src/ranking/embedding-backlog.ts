@@ -1,5 +1,5 @@
 import { Backlog, type BacklogStats } from 'spillway';
-import type { StoredArticle } from '../storage/articles.ts';
+import { namesMax, type StoredArticle } from '../storage/articles.ts';
 import type { RankingWorld } from './ranking-parts.ts';
 
 type Options = Pick<RankingWorld, 'storage' | 'embedder' | 'library' | 'clock'> & {
@@ -14,6 +14,10 @@ export interface EmbeddingBacklogStats extends BacklogStats {
 }
 
 const pageSize = 50;
+/** Articles that one look among all finds: it reads the keys of all of them. */
+const foundMax = 1_000;
+/** Articles that are looked at one by one; with more of them all are looked through. */
+const someMax = 5_000;
 /** A text of a feed is fetched if it has fewer characters. */
 const shortMax = 300;
 /** Articles that may wait to be fetched; more are left as they are. */
@@ -31,6 +35,10 @@ export class EmbeddingBacklog implements AsyncDisposable {
   readonly #failed = new Set<string>();
   readonly #texts: Backlog<string>;
   #embedded = 0;
+  /** True if any article may be without vectors. */
+  #isAny = false;
+  /** Articles that may be without vectors. */
+  readonly #some = new Set<string>();
 
   constructor(options: Options) {
     this.#options = options;
@@ -50,8 +58,10 @@ export class EmbeddingBacklog implements AsyncDisposable {
     return { ...this.#backlog.stats, ...counts };
   }
 
-  /** Looks for articles without vectors soon. */
-  wake(): void {
+  /** Looks soon which of these articles have no vectors; without a list, which of all. */
+  wake(ids?: readonly string[]): void {
+    for (const id of ids ?? []) this.#some.add(id);
+    if (ids === undefined || this.#some.size > someMax) this.#isAny = true;
     this.#backlog.add('all');
   }
 
@@ -70,17 +80,36 @@ export class EmbeddingBacklog implements AsyncDisposable {
   }
 
   async #embedAll(signal: AbortSignal): Promise<void> {
+    while (this.#isAny || this.#some.size > 0) {
+      const isAny = this.#isAny;
+      const some = isAny ? undefined : [...this.#some].slice(0, namesMax);
+      this.#isAny = false;
+      for (const id of some ?? [...this.#some]) this.#some.delete(id);
+      try {
+        const found = await this.#embedSome(some, signal);
+        if (isAny && found > 0) this.#isAny = true;
+      } catch (error) {
+        this.#isAny = true;
+        throw error;
+      }
+    }
+  }
+
+  /** Embeds those of these articles, or of all, that have no vectors; gives how many it found. */
+  async #embedSome(some: readonly string[] | undefined, signal: AbortSignal): Promise<number> {
     const { storage, embedder, onEmbedded } = this.#options;
-    for (;;) {
-      const limit = pageSize + this.#failed.size;
-      const found = await storage.vectors.missing(embedder.model, limit, signal);
-      const ids = found.filter((id) => !this.#failed.has(id)).slice(0, pageSize);
-      if (ids.length === 0) return;
+    const limit = foundMax + this.#failed.size;
+    const missing = await storage.vectors.missing(embedder.model, { limit, ids: some }, signal);
+    const found = missing.filter((id) => !this.#failed.has(id));
+    for (let at = 0; at < found.length; at += pageSize) {
       const done: string[] = [];
-      for (const id of ids) if (await this.#embed(id, signal)) done.push(id);
+      for (const id of found.slice(at, at + pageSize)) {
+        if (await this.#embed(id, signal)) done.push(id);
+      }
       this.#embedded += done.length;
       if (done.length > 0) await onEmbedded(done);
     }
+    return found.length;
   }
 
   /** An entry of a feed with little text is fetched, once, as far as the limits let it. */
@@ -112,7 +141,7 @@ export class EmbeddingBacklog implements AsyncDisposable {
     const fetchedAt = this.#options.clock.now();
     const whole = { ...entry, text, images, author, fetchedAt, isFromFeed: false };
     await this.#options.storage.articles.save(whole, entry.id, signal);
-    this.wake();
+    this.wake([entry.id]);
   }
 
   async #embed(id: string, signal: AbortSignal): Promise<boolean> {

@@ -65,7 +65,7 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
       for (const { id } of await storage.users.list()) changes.tell(id, 'all');
     },
   });
-  const onArticles = () => embedding.wake();
+  const onArticles = (ids?: readonly string[]) => embedding.wake(ids);
   const parts = { storage, library, ranking, tastes, changes, clock, onArticles };
   const reader = new Reader(parts);
   return { library, tastes, training, ranking, reader, trainingSet, embedding, changes };

@@ -33,8 +33,8 @@ export interface ReaderArticle extends ShelvedArticle {
 }
 
 type Options = Pick<RankingWorld, 'storage' | 'ranking' | 'tastes' | 'changes' | 'clock'> & {
-  /** Called when there may be articles without vectors. */
-  readonly onArticles: () => void;
+  /** Called when articles, these or any, may be without vectors. */
+  readonly onArticles: (ids?: readonly string[]) => void;
 };
 
 /** A text of a feed is taken for the whole article from so many characters on. */
@@ -178,7 +178,7 @@ export class Reader {
       await storage.feeds.save({ ...fetched, articles }, signal);
       // Those that have changed have lost their vectors.
       for (const { id } of articles) tastes.table.delete(id);
-      onArticles();
+      onArticles(articles.map(({ id }) => id));
     } else {
       await storage.feeds.save(fetched, signal);
     }

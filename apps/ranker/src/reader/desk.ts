@@ -135,6 +135,11 @@ export class Desk implements Disposable {
     return this.#world?.book.tooSlow ?? [];
   }
 
+  /** The title of a feed of the user; undefined before a list was prepared. */
+  feedTitle(feedId: string | undefined): string | undefined {
+    return this.#world?.feeds.find(({ id }) => id === feedId)?.title;
+  }
+
   /** The list as it is known; undefined before it was prepared. */
   list(query: Wanted): ShownList | undefined {
     return this.#lists.get(nameOf(query))?.list;

@@ -132,7 +132,7 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
 
 /** Reads an article for its page, and keeps that it was read. */
 async function openArticle(
-  { reader, ranking, storage, desks, images }: ReaderPagesOptions,
+  { reader, ranking, desks, images }: ReaderPagesOptions,
   userId: string,
   id: string,
   signal: AbortSignal,
@@ -147,7 +147,6 @@ async function openArticle(
     await reader.markRead(userId, [id], signal);
     await desk.refresh();
   }
-  const feeds = await storage.feeds.list(userId, signal);
-  const feedTitle = feeds.find((feed) => feed.id === shelved.feedId)?.title;
+  const feedTitle = desks.open(userId).feedTitle(shelved.feedId);
   return { shelved, ranked, feedTitle, imagePath: (url) => images.path(url, userId) };
 }

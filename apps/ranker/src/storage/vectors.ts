@@ -75,9 +75,13 @@ export class Vectors {
     return found;
   }
 
-  /** Articles with a text or a title of which this model has made no vectors, oldest first. */
-  async missing(model: ModelName, limit: number, signal?: AbortSignal): Promise<string[]> {
-    const rows = await this.#database.kysely
+  /** Articles (of these, or of all) with words of which this model made no vectors, oldest first. */
+  async missing(
+    model: ModelName,
+    { limit, ids }: { readonly limit: number; readonly ids?: readonly string[] | undefined },
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    let query = this.#database.kysely
       .selectFrom('articles')
       .leftJoin('vectors', (join) =>
         join
@@ -91,8 +95,9 @@ export class Vectors {
       .where('vectors.article_id', 'is', null)
       .orderBy('articles.added_at')
       .orderBy('articles.id')
-      .limit(limit)
-      .execute({ signal });
+      .limit(limit);
+    if (ids !== undefined) query = query.where('articles.id', 'in', ids);
+    const rows = await query.execute({ signal });
     return rows.map(({ id }) => id);
   }
 
