@@ -342,7 +342,7 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         (await storage.articles.facts(user, [first.id])).get(first.id)?.source;
       assert.equal(await sourceFor(userId), feed?.id);
       // Feeds of others are nothing to this reader.
-      assert.equal(await sourceFor(await newUser('jane again')), first.source);
+      assert.equal(await sourceFor(await newUser('jane-again')), first.source);
     });
 
     it('lets no feed of another site change what another feed has brought', async () => {

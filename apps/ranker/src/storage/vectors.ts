@@ -75,7 +75,7 @@ export class Vectors {
     return found;
   }
 
-  /** Articles (of these, or of all) with words of which this model made no vectors, oldest first. */
+  /** Articles (of these, or of all) with words and without vectors of this model, oldest first. */
   async missing(
     model: ModelName,
     { limit, ids }: { readonly limit: number; readonly ids?: readonly string[] | undefined },
