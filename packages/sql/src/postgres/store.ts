@@ -45,7 +45,6 @@ import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
 import { applySql, decisionMigration, decisionNames } from './decision-schema.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
-import { openingError } from './fault.ts';
 import { commitSql, listSql, readSql, relaxedCommitSql, storeMigrations } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
@@ -134,6 +133,8 @@ export class PostgresStore implements Store, Part {
     } catch (error) {
       using limit = deadline(engine.clock, 10_000);
       await engine.close(limit.signal);
+      // Loaded here, since it loads `pg`: a process that only uses SQLite does without it.
+      const { openingError } = await import('./fault.ts');
       throw openingError(error);
     }
   }
