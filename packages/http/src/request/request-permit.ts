@@ -8,6 +8,8 @@ import { isStream, refuseBody } from './unread-body.ts';
 
 /** Header by which a client says for how many milliseconds it waits for the answer. */
 const timeoutHeader = 'request-timeout-ms';
+/** Milliseconds in one stretch from which on a handler computes. */
+const computingMs = 2;
 
 /**
  * The requests of one lane in the order of their deadlines, which is that of their arrival: one
@@ -247,6 +249,15 @@ export class RequestPermit implements Entry, Disposable {
 
   #settle(value: unknown, heldMs: number): unknown {
     this.#end(true, heldMs, true);
+    if (Math.max(heldMs, this.#computedMs) < computingMs) return this.#answer(value);
+    // A client that left meanwhile is noticed once the event loop has turned. Its answer would
+    // count as served, so that nobody would learn how long clients wait.
+    return new Promise((resolve) => {
+      nextTurn(() => nextTurn(() => resolve(this.#answer(value))));
+    });
+  }
+
+  #answer(value: unknown): unknown {
     if (this.#reason === undefined) return value;
     const isUnread = isStream(value) && typeof value.destroy === 'function';
     if (isUnread) (value as Readable).destroy();
