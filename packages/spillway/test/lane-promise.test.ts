@@ -24,7 +24,7 @@ const services: readonly (Service & { readonly mean: number; readonly least: num
   { places: 1, serviceMs: 40, shape: 'exponential', mean: 0.96, least: 0.92 },
   { places: 1, serviceMs: 40, shape: 'bimodal', mean: 0.93, least: 0.8 },
   { places: 10, serviceMs: 400, shape: 'constant', mean: 0.96, least: 0.85 },
-  { places: 10, serviceMs: 400, shape: 'exponential', mean: 0.9, least: 0.82 },
+  { places: 10, serviceMs: 400, shape: 'exponential', mean: 0.93, least: 0.82 },
   { places: 10, serviceMs: 400, shape: 'bimodal', mean: 0.95, least: 0.88 },
   { places: 50, serviceMs: 2_000, shape: 'constant', mean: 0.97, least: 0.9 },
   { places: 50, serviceMs: 2_000, shape: 'exponential', mean: 0.9, least: 0.78 },
@@ -132,6 +132,33 @@ describe('the promise of a lane, whatever numbers it was given', () => {
       assert.ok(refused <= 0.03 * arrived, `${refused} of ${arrived} at nine tenths`);
     });
   }
+
+  it('is not misled by one comparison of sizes where times differ by chance', async () => {
+    const service = serviceOf(10, 400, 'exponential');
+    const shares: number[] = [];
+    for (const written of [
+      [50, 50, 1_000],
+      [200, 100, 2_000],
+    ] as const) {
+      const [limit, queueMax, deadlineMs] = written;
+      for (const seed of [301, 302, 303]) {
+        const played = await play({
+          lane: (clock, random) => {
+            return new Lane({ name: 'calls', limit, queueMax, deadlineMs, clock, random });
+          },
+          dependency: service,
+          arrivalsPerSecond: 37.5,
+          patienceMs: patienceMsOf(service),
+          seed,
+          warmUpS: 8,
+          seconds: 40,
+        });
+        shares.push(played.good / 40 / possible(played, service, written));
+      }
+    }
+    const mean = sumOf(shares) / shares.length;
+    assert.ok(mean >= 0.93, `${mean} in the mean of ${shares}`);
+  });
 
   it('comes back after a service was slow for a minute, hung or was broken', async () => {
     for (const { health, service, floor } of recoveries) {

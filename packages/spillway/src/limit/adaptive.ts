@@ -28,6 +28,9 @@ const workWeight = 0.25;
 /** Comparisons in a row by which even times are known to have become longer. */
 const sameMin = 2;
 const floorWeight = 0.25;
+const spreadWeight = 1 / 8;
+/** Spread over the floor from which on times are uneven. */
+const unevenShare = 0.5;
 const dropShare = 0.9;
 /** Size over what was in use, for a size that is known to be right. */
 const provenShare = 1.2;
@@ -89,6 +92,8 @@ export class AdaptiveLimit implements Limit {
   #latencyMs = Infinity;
   /** Last comparisons in which even times were longer than usual, and a smaller size no help. */
   #same = 0;
+  /** Difference between the slower and the quicker calls, without a queue. */
+  #spreadMs = 0;
   /** Last doublings that have not made work slower. */
   #doublings = 0;
   /** The step before the size was doubled. */
@@ -164,7 +169,8 @@ export class AdaptiveLimit implements Limit {
     this.#inTime = 0;
     this.#untilProbe = Math.max(this.#untilProbe, probeAgain);
     this.#forgetLarger();
-    this.#resize(Math.min(this.#sizeBefore, 2 * this.#size), at);
+    // Readings may have found a larger size meanwhile: that is nothing to go back from.
+    this.#resize(Math.max(this.#size, Math.min(this.#sizeBefore, 2 * this.#size)), at);
     if (this.#size >= this.#sizeBefore) {
       this.#sizeProven = this.#sizeBefore;
       this.#sizeBefore = 0;
@@ -198,8 +204,10 @@ export class AdaptiveLimit implements Limit {
     this.#untilProbe -= 1;
     const larger = this.#larger;
     if (now.lateShare >= wasteLeast && this.#size > this.#sizeMin) this.#retreat(now, at);
-    else if (this.#floorMs === undefined) this.#floorMs = now.floorMs;
-    else if (larger !== undefined && now.inside <= comparedShare * larger.inside) {
+    else if (this.#floorMs === undefined) {
+      this.#floorMs = now.floorMs;
+      this.#spreadMs = now.spreadMs;
+    } else if (larger !== undefined && now.inside <= comparedShare * larger.inside) {
       this.#compare(larger, now, this.#floorMs, at);
     } else this.#adjust(now, this.#floorMs, at);
   }
@@ -226,11 +234,13 @@ export class AdaptiveLimit implements Limit {
       this.#floorMs = isExact ? now.floorMs : before + (now.floorMs - before) * floorWeight;
     }
     if (queueMs <= queueShare * workMs) {
+      this.#spreadMs += (now.spreadMs - this.#spreadMs) * spreadWeight;
       this.#sizeProven = Math.min(this.#size, Math.ceil(provenShare * now.inside));
     }
     if (this.#isStarting && this.#isFree(now, queueMs, workMs)) {
       // Quick calls come back first, and make the floor of the first readings too low.
       this.#floorMs = (before + now.floorMs) / 2;
+      this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
       this.#learn(workMs);
       if (isUsed) this.#double(now, at);
       return;
@@ -291,7 +301,7 @@ export class AdaptiveLimit implements Limit {
   /** Finds out whether there was a queue at a larger size: then the latency fell with the size. */
   #compare(larger: Step, now: Step, before: number, at: number): void {
     const hasFallen = riseMs(now, larger) > waitMs(now, larger) / 2;
-    const floorMs = (before + now.floorMs) / 2;
+    const floorMs = (before + Math.min(now.floorMs, this.#floorMsMax(now, before))) / 2;
     this.#floorMs = hasFallen ? Math.min(before, floorMs) : floorMs;
     const workMs = this.#workMs ?? 0;
     // Even times would never be learnt otherwise: all beyond what was usual is put down to a queue.
@@ -299,6 +309,7 @@ export class AdaptiveLimit implements Limit {
     const isSame = isEven && !hasFallen && now.latencyMs > workMs;
     this.#same = isSame ? this.#same + 1 : 0;
     const isSlower = this.#same >= sameMin;
+    if (!hasFallen) this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
     if (isSlower) this.#floorMs = Math.max(floorMs, now.floorMs);
     if (isSlower || now.floorMs > before + workMs) this.#workMs = now.latencyMs;
     this.#untilProbe = hasFallen ? probeAgain : probeEvery;
@@ -309,6 +320,15 @@ export class AdaptiveLimit implements Limit {
     this.#forgetLarger();
     const fit = Math.max(this.#fit(larger), this.#fit(now));
     this.#resize(Math.max(fit, now.size * shrinkMost), at);
+  }
+
+  /**
+   * Highest floor by the spread of uneven times: a queue adds the same to all, and in a service
+   * that became slower the slow calls differ more from the quick ones.
+   */
+  #floorMsMax({ spreadMs }: Step, before: number): number {
+    const isUneven = Math.min(spreadMs, this.#spreadMs) > unevenShare * before;
+    return isUneven ? (before * spreadMs) / this.#spreadMs : Infinity;
   }
 
   #shrink(now: Step, at: number): void {

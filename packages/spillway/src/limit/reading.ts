@@ -20,6 +20,8 @@ export interface Reading {
   readonly latencyMs: number;
   /** Latency of the quickest: an eighth was quicker. Time in a queue is added to theirs too. */
   readonly floorMs: number;
+  /** Difference between the slower and the quicker: time in a queue is added to both. */
+  readonly spreadMs: number;
   /** Permits in use, on average: by Little's law, throughput times latency. */
   readonly inside: number;
   /** Standard error of the latency over the latency. */
@@ -164,9 +166,10 @@ class Samples {
     const deviations = sorted.map((ms) => (ms - latencyMs) ** 2);
     const error = Math.sqrt(meanOf(deviations) / count) / latencyMs;
     const floorMs = sorted[eighth] as number;
+    const spreadMs = (sorted[count - 1 - (count >> 2)] as number) - floorMs;
     const inside = this.#insideSum / this.#all;
     const lateShare = this.#late / this.#all;
-    return { latencyMs, floorMs, inside, error, lateShare, isBurst: false };
+    return { latencyMs, floorMs, spreadMs, inside, error, lateShare, isBurst: false };
   }
 }
 
