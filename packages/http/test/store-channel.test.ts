@@ -63,6 +63,36 @@ describe('StoreChannel', () => {
     assert.deepEqual([a.stats.received, b.stats.received], [400, 401]);
   });
 
+  it('keeps topics apart whose names begin with those of others', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    await using channel = new StoreChannel({ store, clock });
+    const topics = ['room', 'room/1', 'room%2F1', 'room/1/0'];
+    const ears = topics.map(() => new Ear());
+    for (const [at, topic] of topics.entries()) await channel.subscribe(topic, ears[at] as Ear);
+    for (const round of ['a', 'b', 'c']) {
+      for (const topic of topics) await say(channel, topic, `${topic} ${round}`);
+      await clock.advance(50);
+    }
+    const heard = topics.map((topic) => ['a', 'b', 'c'].map((round) => `${topic} ${round}`));
+    assert.deepEqual(
+      ears.map((ear) => ear.heard),
+      heard,
+    );
+  });
+
+  it('refuses a topic that no store can hold, and no other message with it', async () => {
+    const clock = new VirtualClock();
+    await using channel = new StoreChannel({ store: new MemoryStore({ clock }), clock });
+    const bytes = Buffer.from('a');
+    for (const topic of ['\ud800', '\0', 'x'.repeat(500)]) {
+      const bad = assert.rejects(channel.publish(topic, bytes), { code: 'ERR_ASSERTION' });
+      await Promise.all([bad, channel.publish('news', bytes), channel.publish('news', bytes)]);
+      await assert.rejects(channel.subscribe(topic, new Ear()), { code: 'ERR_ASSERTION' });
+    }
+    assert.equal(channel.stats.published, 6);
+  });
+
   it('reads a message by one call of a store that tells of it, and publishes by one', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });

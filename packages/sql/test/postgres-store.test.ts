@@ -75,6 +75,28 @@ describe('the Store on Postgres', () => {
     assert.deepEqual(settings, { a: 'off', b: 'off', c: 'off', d: 'on', e: 'on', f: 'on' });
   });
 
+  it('gives no version again that a crash has undone', async () => {
+    const settings = ['fsync=off', 'wal_writer_delay=10000'];
+    await using own = await PostgresServer.start({ settings });
+    const { url } = own;
+    const versions: number[] = [];
+    const commit = async (by: Store, durability?: 'none') => {
+      const done = await by.commit([{ name: 'news', value: 1 }], { durability });
+      versions.push(done?.version ?? 0);
+    };
+    const before = await PostgresStore.open({ url });
+    await commit(before);
+    await commit(before, 'none');
+    await commit(before, 'none');
+    await own.crash();
+    await before.close();
+    await own.start();
+    await using after = await PostgresStore.open({ url });
+    await commit(after);
+    await commit(after);
+    assert.deepEqual(versions, [...new Set(versions)].sort((a, b) => a - b));
+  });
+
   it('listens at an address of its own if there is one', async () => {
     await using proxy = await PostgresProxy.start(server.url);
     const { url } = server;

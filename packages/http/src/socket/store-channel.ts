@@ -14,6 +14,7 @@ import {
 import {
   callback,
   check,
+  checkStoreNames,
   clockRule,
   integer,
   or,
@@ -136,12 +137,15 @@ export class StoreChannel implements Channel, AsyncDisposable {
     this.#closing.signal.throwIfAborted();
     const { bytesMax } = this.#options;
     check(bytes.byteLength <= bytesMax, 'bytes', `at most ${bytesMax} bytes`, bytes.byteLength);
+    // A commit carries messages of other callers too, which one bad name would refuse.
+    checkStoreNames([slotName(topic, ringSize - 1)]);
     await this.#batch.add({ topic, bytes });
     this.#stats.published += 1;
   }
 
   async subscribe(topic: string, listener: ChannelListener): Promise<Disposable> {
     check(this.#topics.size < topicsMax, 'topic', `one of at most ${topicsMax}`, topic);
+    checkStoreNames([slotName(topic, ringSize - 1)]);
     const { store, clock, deadlineMs } = this.#options;
     using limit = deadline(clock, deadlineMs, this.#closing.signal);
     const { records } = await store.read([headName(topic)], limit);
@@ -331,12 +335,13 @@ export class StoreChannel implements Channel, AsyncDisposable {
   }
 }
 
+/** A slash in a topic is escaped: the head of `a/1` would be the second slot of `a`. */
 function headName(topic: string): string {
-  return `channel/${topic}`;
+  return `channel/${topic.replace(/[%/]/g, encodeURIComponent)}`;
 }
 
 function slotName(topic: string, number: number): string {
-  return `channel/${topic}/${number % ringSize}`;
+  return `${headName(topic)}/${number % ringSize}`;
 }
 
 function headOf(record: StoredRecord | undefined): Head {

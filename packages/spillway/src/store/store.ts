@@ -77,7 +77,7 @@ export interface StoreCallOptions {
 export interface StoreCommitOptions extends StoreCallOptions {
   /**
    * `'none'` if a crash of the server may undo the commit, for news that is soon old. A store may
-   * acknowledge it sooner, and give its version again after the crash.
+   * acknowledge it sooner.
    * @default the durability of the store
    */
   readonly durability?: 'none' | undefined;

@@ -13,8 +13,8 @@ export const purgeSql: string = `  delete from spillway_store s where s.name in 
  * commits become visible, no two of them can wait for each other, and nothing changes between
  * check and write. The row stays locked for one write to disk, hence many commits per call.
  */
-const commitFunction = ({ parameters, columns, time, tell, state }: typeof firstParts): string => `
-create function spillway_store_commit(
+const commitFunction = ({ create, parameters, columns, time, next, tell, state }: Parts): string => `
+${create} spillway_store_commit(
   ends integer[], names text[], if_versions bigint[], new_values text[], ttls double precision[],
   is_check boolean[]${parameters}
 ) returns table (now double precision, version bigint${columns}) language plpgsql as $body$
@@ -39,7 +39,7 @@ ${time}
       end if;
     end loop;
     if version is not null then
-      state.version := state.version + 1;
+      state.version := ${next};
       version := state.version;
       for i in at..last loop
         continue when is_check[i];
@@ -63,13 +63,17 @@ $body$`;
 
 /** Time was the latest of all: it stood still after a commit by a clock that was ahead. */
 const firstParts = {
+  create: 'create function',
   parameters: '',
   columns: '',
   time: `    state.now := greatest(
       state.now, extract(epoch from clock_timestamp())::double precision * 1000);`,
+  next: 'state.version + 1',
   tell: '',
   state: '',
 };
+
+type Parts = typeof firstParts;
 
 /** The channel of `LISTEN` and `NOTIFY` for the changes of one record. */
 export const notifyPrefix = 'spillway_';
@@ -84,13 +88,30 @@ export const timeSql = `wall := extract(epoch from clock_timestamp())::double pr
     state.wall := wall;`;
 
 /** Each changed record is told on a channel of its own: the server wakes nobody but watchers. */
-const secondParts: typeof firstParts = {
+const secondParts: Parts = {
+  ...firstParts,
   parameters: ', seen double precision, seen_wall double precision',
   columns: ', wall double precision',
   time: `    ${timeSql}`,
   tell: `
         perform pg_notify('${notifyPrefix}' || md5(names[i]), '');`,
   state: ', wall = state.wall',
+};
+
+/**
+ * Versions are microseconds of the server's clock, where they were counted by one: a commit that
+ * did not wait for the disk may be undone by a crash, and readers know its version.
+ */
+export const versionMigration: Migration = {
+  number: 4,
+  name: 'versions by the clock',
+  statements: [
+    commitFunction({
+      ...secondParts,
+      create: 'create or replace function',
+      next: 'greatest(state.version + 1, (wall * 1000)::bigint)',
+    }),
+  ],
 };
 
 /** The tables and functions that {@link PostgresStore} needs. */

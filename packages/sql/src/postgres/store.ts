@@ -45,7 +45,14 @@ import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
 import { applySql, decisionMigration, decisionNames } from './decision-schema.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
-import { commitSql, listSql, readSql, relaxedCommitSql, storeMigrations } from './store-schema.ts';
+import {
+  commitSql,
+  listSql,
+  readSql,
+  relaxedCommitSql,
+  storeMigrations,
+  versionMigration,
+} from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
 interface Row {
@@ -145,7 +152,7 @@ export class PostgresStore implements Store, Part {
     { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
   ): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
-    await migrate(target, [...storeMigrations, decisionMigration], options);
+    await migrate(target, [...storeMigrations, decisionMigration, versionMigration], options);
     return new PostgresStore(engine, ownsEngine);
   }
 
