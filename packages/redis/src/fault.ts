@@ -54,6 +54,11 @@ export function redisError(error: unknown, { doubt }: { readonly doubt: boolean 
 
 /** The failure of opening a store, with what to do. */
 export function openingError(error: unknown): unknown {
+  // No cause: that error has the address with its password.
+  if (Object(error).code === 'ERR_INVALID_URL') {
+    const message = 'redis: the address is not a URL; write redis://user:password@host:port';
+    return new SpillwayError('DATABASE_UNUSABLE', message);
+  }
   const known = redisError(error, { doubt: false });
   const isAway = known instanceof SpillwayError && /^(DATABASE_LOST|DEADLINE)$/.test(known.code);
   if (!isAway) return known;

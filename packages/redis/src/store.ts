@@ -134,7 +134,9 @@ export class RedisStore implements Store, Part {
       clock: or(clockRule, systemClock),
     });
     const { url, client, name, deadlineMs, clock } = settings;
-    check((url === undefined) !== (client === undefined), 'url', 'given, or else client', url);
+    // The address is left out of the message: there may be a password in it.
+    const given = [url && 'url', client && 'client'].filter(Boolean);
+    check(given.length === 1, 'url', 'given, or else client', given);
     check(!/[{}]/.test(name), 'name', 'without { and }', name);
     const key = `${tagOf(name)}.state`;
     const connecting = openLink({ url, client, key, connectMs: deadlineMs });

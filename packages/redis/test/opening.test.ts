@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { inspect } from 'node:util';
 import { createClient } from '@redis/client';
 import { Redis } from 'ioredis';
 import { RedisServer } from 'spillway-fixtures/redis';
@@ -99,6 +100,17 @@ describe('opening a RedisStore', requires('redis-server'), () => {
     await server.ask('ACL', 'SETUSER', 'default', '+config');
     await server.ask('CONFIG', 'SET', 'appendonly', 'no');
     assert.equal(await told(), 'none');
+  });
+
+  it('tells no password with what is wrong about an address', async () => {
+    const url = 'redis://user:s3cret@host';
+    const client = createClient({ disableOfflineQueue: true });
+    const wrong = [{ url: `${url}:99999` }, { url: `${url} name` }, { url, client }];
+    for (const options of wrong) {
+      const error: unknown = await RedisStore.open(options).catch((reason: unknown) => reason);
+      assert.match(String(Object(error).code), /DATABASE_UNUSABLE|ERR_ASSERTION/);
+      assert.doesNotMatch(inspect(error), /s3cret/);
+    }
   });
 
   it('refuses options that mean nothing', async () => {

@@ -309,6 +309,7 @@ describe('Postgres in trouble', () => {
       [{ url: 'postgres://a@127.0.0.1:1/a' }, lost, /ECONNREFUSED.*check that the server runs/],
       [{ url: `postgres://a@127.0.0.1:${port}/a`, deadlineMs: 100 }, lost, /timeout.*check/],
       [{ url: server.url.replace('secret', 'wrong') }, unusable, /password.*check the user/],
+      [{ url: 'postgres://a:b@c:99999/a' }, unusable, /not a URL; write postgres:/],
       [{ url: `${server.url}s` }, unusable, /does not exist; create the database/],
       [{ url: reader }, unusable, /read-only transaction; .*address of the primary/],
       [{ url: old }, unusable, /version 110022 is too old: 120000 or newer/],

@@ -32,6 +32,10 @@ const remedies: Readonly<Record<string, string>> = {
 
 /** The failure of opening a store, with what to do. */
 export function openingError(error: unknown): unknown {
+  if (Object(error).code === 'ERR_INVALID_URL') {
+    const message = 'postgres: the address is not a URL; write postgres://user:password@host/name';
+    return new SpillwayError('DATABASE_UNUSABLE', message);
+  }
   const state = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
   const remedy = remedies[state];
   if (error instanceof Error && remedy !== undefined) {
