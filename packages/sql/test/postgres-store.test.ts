@@ -94,7 +94,10 @@ describe('the Store on Postgres', () => {
     await using after = await PostgresStore.open({ url });
     await commit(after);
     await commit(after);
-    assert.deepEqual(versions, [...new Set(versions)].sort((a, b) => a - b));
+    assert.deepEqual(
+      versions,
+      [...new Set(versions)].sort((a, b) => a - b),
+    );
   });
 
   it('listens at an address of its own if there is one', async () => {

@@ -13,7 +13,15 @@ export const purgeSql: string = `  delete from spillway_store s where s.name in 
  * commits become visible, no two of them can wait for each other, and nothing changes between
  * check and write. The row stays locked for one write to disk, hence many commits per call.
  */
-const commitFunction = ({ create, parameters, columns, time, next, tell, state }: Parts): string => `
+const commitFunction = ({
+  create,
+  parameters,
+  columns,
+  time,
+  next,
+  tell,
+  state,
+}: Parts): string => `
 ${create} spillway_store_commit(
   ends integer[], names text[], if_versions bigint[], new_values text[], ttls double precision[],
   is_check boolean[]${parameters}
