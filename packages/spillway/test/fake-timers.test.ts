@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
-import { Lane, systemClock } from 'spillway';
+import { Gate, Lane, systemClock } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 
 describe('fake timers of a test runner', () => {
@@ -27,21 +27,45 @@ describe('fake timers of a test runner', () => {
     const when = isFirst ? 'before spillway is loaded' : 'after spillway was loaded';
     it(`of Jest, Vitest and sinon are told too, installed ${when}`, () => {
       const install = 'timers = FakeTimers.install();';
+      // Those that were there first are in the place of all that spillway loads, too.
+      const useOthers = `
+        const gate = new Gate({ limit: 1, queueMax: 5_000 });
+        await Promise.all(Array.from({ length: 2_000 }, () => gate.run(async () => {})));
+        await new Promise((resolve) => {
+          new Backlog({ queueMax: 1, consume: resolve }).add(1);
+        });
+        const { VirtualClock } = await import('spillway/testing');
+        await new VirtualClock().advance(1_000);`;
       const program = `
         import FakeTimers from '@sinonjs/fake-timers';
         let timers;
         ${isFirst ? install : ''}
-        const { systemClock } = await import('spillway');
+        const { Backlog, Gate, systemClock } = await import('spillway');
         ${isFirst ? '' : install}
         systemClock.after(5, () => console.log('fired in real time'));
-        timers.tick(60_000);`;
+        timers.tick(60_000);
+        ${isFirst ? '' : useOthers}`;
       const args = ['--input-type=module', '-e', program];
       const options = { cwd: import.meta.dirname, encoding: 'utf8', timeout: 60_000 } as const;
-      const { stdout, stderr } = spawnSync(process.execPath, args, options);
+      const { status, stdout, stderr } = spawnSync(process.execPath, args, options);
+      assert.equal(status, 0, stderr);
       assert.equal(stdout, 'fired in real time\n');
       assert.equal(stderr.match(/SPILLWAY_FAKE_TIMERS/g)?.length, 1, stderr);
     });
   }
+
+  it('leave turns of the event loop as they are: gates and the virtual clock go on', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout', 'setImmediate'] });
+    const gate = new Gate({ limit: 1, queueMax: 5_000 });
+    let done = 0;
+    const task = async (): Promise<void> => {
+      done += 1;
+    };
+    // More than one turn of the loop grants.
+    await Promise.all(Array.from({ length: 2_000 }, () => gate.run(task)));
+    assert.equal(done, 2_000);
+    await new VirtualClock().advance(1_000);
+  });
 
   it('and the virtual clock do not disturb each other', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { check, checkInteger } from '../base/check.ts';
-import { type Clock, systemClock } from '../base/clock.ts';
+import { type Clock, microtask, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { callback, clockRule, integer, maybe, number, or, settle, word } from '../base/options.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
@@ -207,14 +207,14 @@ export class Backlog<T> implements Part, AsyncDisposable {
   /** Undoes `pause`. */
   resume(): void {
     this.#isPaused = false;
-    this.#startSoon(queueMicrotask);
+    this.#startSoon(microtask);
   }
 
   /** Changes how many items may run at once. */
   resize(consumers: number): void {
     checkInteger('consumers', consumers, 1);
     this.#consumers = consumers;
-    this.#startSoon(queueMicrotask);
+    this.#startSoon(microtask);
   }
 
   /** Drops all items that wait, for their turn or to be tried again; those that run go on. */
@@ -249,7 +249,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
   #enqueue(entry: Entry<T>): void {
     if (entry.key !== undefined) this.#waitingByKey.set(entry.key, entry);
     this.#waiting.push(entry);
-    this.#startSoon(queueMicrotask);
+    this.#startSoon(microtask);
   }
 
   /** Starting is put off, so that `add` returns first and a burst of one key becomes one item. */
@@ -301,7 +301,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
     if (outcome.status === 'fulfilled') this.#done += 1;
     else this.#fail(entry, outcome.reason);
     if (key !== undefined) this.#freeKey(key);
-    this.#startSoon(queueMicrotask);
+    this.#startSoon(microtask);
     this.#wakeIdle();
   }
 

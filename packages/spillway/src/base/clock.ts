@@ -16,6 +16,8 @@ export interface Clock {
 const timerMsMax = 2 ** 31 - 1;
 
 const globalSetTimeout = globalThis.setTimeout;
+/** Node's `queueMicrotask`, whatever fake timers put in its place later. */
+export const microtask: typeof queueMicrotask = globalThis.queueMicrotask;
 let isWarned = false;
 
 /** Warns once if a test has put fake timers (Vitest, Jest, sinon, node:test) in place of Node's. */

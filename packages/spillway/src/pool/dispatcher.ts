@@ -1,3 +1,5 @@
+// Not the global: fake timers take its place.
+import { nextTick } from 'node:process';
 import { onceAborted } from '../base/abort.ts';
 import { misuse } from '../base/check.ts';
 import { SpillwayError } from '../base/errors.ts';
@@ -286,7 +288,7 @@ export class Dispatcher implements WorkerEvents {
   #dispatchSoon(): void {
     if (this.#isDispatchDue) return;
     this.#isDispatchDue = true;
-    process.nextTick(this.#dispatch);
+    nextTick(this.#dispatch);
   }
 
   readonly #dispatch = (): void => {

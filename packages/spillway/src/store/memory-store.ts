@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../base/clock.ts';
+import { type Clock, microtask, systemClock } from '../base/clock.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { type Json, jsonText } from '../base/json.ts';
 import { clockRule, integer, oneOf, or, settle } from '../base/options.ts';
@@ -127,7 +127,7 @@ export class MemoryStore implements Store {
       if (checkOnly) continue;
       this.#delete(name);
       // Watchers are called after the commit is answered, as by a store in another process.
-      for (const changed of this.#watchers.get(name) ?? []) queueMicrotask(changed);
+      for (const changed of this.#watchers.get(name) ?? []) microtask(changed);
       const text = texts[at];
       if (text === undefined) continue;
       const expiresAt = ttlMs === undefined ? undefined : now + ttlMs;

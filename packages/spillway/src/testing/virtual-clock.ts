@@ -1,3 +1,5 @@
+// Not the global: fake timers take its place.
+import { nextTick } from 'node:process';
 import { check, checkNumber } from '../base/check.ts';
 import { type Clock, never } from '../base/clock.ts';
 import { nextTurn, turnsPending } from '../wait/turn-budget.ts';
@@ -101,9 +103,9 @@ export class VirtualClock implements Clock {
 async function settle(): Promise<void> {
   await undefined;
   // Asked for from inside a promise job, a tick runs only after all other jobs are done.
-  await new Promise<void>((resolve) => process.nextTick(resolve));
+  await new Promise<void>((resolve) => nextTick(resolve));
   while (turnsPending() > 0) {
     await new Promise<void>(nextTurn);
-    await new Promise<void>((resolve) => process.nextTick(resolve));
+    await new Promise<void>((resolve) => nextTick(resolve));
   }
 }

@@ -1,5 +1,7 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { performance } from 'node:perf_hooks';
+// Not the global: fake timers take its place, and the turns that parts wait for would never come.
+import { setImmediate } from 'node:timers';
 import { systemClock } from '../base/clock.ts';
 
 // The event loop's fairness budget. Promises that wake each other run before any I/O, however long
