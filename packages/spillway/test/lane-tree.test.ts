@@ -157,6 +157,21 @@ describe('lanes inside a lane', () => {
     assert.equal(await other.run(async () => 2), 2, 'they are free again');
   });
 
+  it('let their parent close as soon as the last has left one of them', async () => {
+    const clock = new VirtualClock();
+    const common = { limit: 2, queueMax: 9, deadlineMs: Infinity, clock };
+    const root = new Lane({ name: 'root', ...common });
+    const middle = new Lane({ name: 'middle', parent: root, ...common });
+    const leaf = new Lane({ name: 'leaf', parent: middle, ...common });
+    const inside = [await leaf.enter(), await leaf.enter()];
+    const last = leaf.run(async () => 'served');
+    const closed = root.close();
+    for (const permit of inside) permit[Symbol.dispose]();
+    assert.equal(await last, 'served');
+    await clock.run(closed);
+    assert.equal(clock.now(), 0);
+  });
+
   it('leave their parent when they are closed, and give back what was guaranteed', async () => {
     const common = { queueMax: 0, deadlineMs: 1_000 };
     const root = new Lane({ name: 'root', limit: 2, ...common });

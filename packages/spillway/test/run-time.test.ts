@@ -209,11 +209,12 @@ const scenes: Readonly<Record<string, (clock: VirtualClock) => Promise<Scene>>> 
     const options = { ...base, module, workers: 1, clock, random, threads };
     const part = await clock.run(Pool.open<typeof worker>(options));
     let sent = 0;
-    const send = () => {
+    const run = (ms: number) => {
       sent += 1;
-      return part.run('work', { id: sent, ms: Infinity });
+      return part.run('work', { id: sent, ms });
     };
-    return { part, resize: () => part.resize(2), send, begun: () => world.begun.size };
+    const begun = () => world.begun.size;
+    return { part, resize: () => part.resize(2), send: () => run(Infinity), begun, run };
   },
 };
 
@@ -241,6 +242,35 @@ describe('pause, resume, resize and clear', () => {
       assert.deepEqual(await begunAfter(() => part.resume()), [1], 'resumed');
       assert.deepEqual(await begunAfter(resize), [2], 'resized');
       assert.deepEqual(await begunAfter(() => part.clear()), [2, 'CLEARED', 'CLEARED'], 'cleared');
+    });
+  }
+});
+
+describe('closing a part that is paused', () => {
+  for (const isFirst of [true, false]) {
+    const when = isFirst ? 'before' : 'after closing began';
+    it(`finishes what waits, paused ${when}: Lane, Backlog, Pool`, async () => {
+      const clock = new VirtualClock();
+      const outer = new Lane({ ...base, limit: 1, clock });
+      const lane = new Lane({ ...base, name: 'inner', limit: 1, parent: outer, clock });
+      const backlog = new Backlog<number>({ queueMax: 9, clock, consume: () => {} });
+      const open = scenes.Pool as (clock: VirtualClock) => Promise<Scene>;
+      const { part, run } = (await open(clock)) as Scene & {
+        readonly part: Pool<typeof worker>;
+        run(ms: number): Promise<unknown>;
+      };
+      const parts = [outer, lane, backlog, part];
+      const pause = () => parts.forEach((each) => void each.pause());
+      const inside = await lane.enter();
+      if (isFirst) pause();
+      const done = [lane.run(async () => {}), run(1), run(1)];
+      backlog.add(1);
+      await clock.advance(0);
+      const closed = parts.map((each) => each.close({ withinMs: 1_000 }));
+      if (!isFirst) pause();
+      inside[Symbol.dispose]();
+      await clock.run(Promise.all([...done, ...closed]));
+      assert.ok(clock.now() < 100, `${clock.now()} ms`);
     });
   }
 });

@@ -201,7 +201,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
 
   /** Starts no items until `resume`, or `close`; those that run go on. */
   pause(): void {
-    this.#isPaused = true;
+    this.#isPaused = !this.#closing.hasBegun;
   }
 
   /** Undoes `pause`. */

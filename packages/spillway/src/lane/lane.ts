@@ -73,7 +73,8 @@ export class Lane implements Part, AsyncDisposable {
     check(promised, 'guaranteed', 'permits that the parent has not promised yet', guaranteed);
     this.name = options.name;
     this.parent = parent;
-    this.#clock = options.clock ?? (parent === undefined ? systemClock : parent.#clock);
+    const clock = options.clock ?? (parent === undefined ? systemClock : parent.#clock);
+    this.#clock = clock;
     this.deadlineMs = deadlineMs;
     if (typeof limit === 'number') this.#pace = new Pace(limit, deadlineMs);
     else if ('size' in limit) this.#limit = limit;
@@ -89,14 +90,13 @@ export class Lane implements Part, AsyncDisposable {
       refuseMisfits: this.#refuseMisfits,
     };
     this.#permits = new Permits(server, sizes);
-    this.#dispatcher = parent ? parent.#dispatcher : new Dispatcher(this.#clock, this.#permits);
-    this.#meter = new Meter(this.#clock.now());
+    this.#dispatcher = parent ? parent.#dispatcher : new Dispatcher(clock, this.#permits);
+    this.#meter = new Meter(clock.now());
     const ways = { leave: this.#leave, abandon: this.#abandon };
-    this.#giver = { name: this.name, clock: this.#clock, deadlineMs, ...ways };
-    const queue = { waitMsMax, codel, random, onDue: this.#expire };
-    this.#queue = new LaneQueue({ clock: this.#clock, ...queue });
+    this.#giver = { name: this.name, clock, deadlineMs, ...ways };
+    this.#queue = new LaneQueue({ clock, waitMsMax, codel, random, onDue: this.#expire });
     this.#onRefuse = settled.onRefuse;
-    this.#closing = new Closing(this.#clock, (limit) =>
+    this.#closing = new Closing(clock, (limit) =>
       untilAborted(this.#empty.promise, limit).catch(() => this.#refuseAll('closed')),
     );
     if (guaranteed > 0) this.#dispatcher.root.owner.refuseMisfits();
@@ -190,9 +190,9 @@ export class Lane implements Part, AsyncDisposable {
     if (!this.#dispatcher.isYielding) while (this.#trim(now));
   }
 
-  /** Lets nobody in, here and in the lanes inside, until `resume`; deadlines run on. */
+  /** Lets nobody in, here and in the lanes inside, until `resume`, or `close`; deadlines run on. */
   pause(): void {
-    this.#permits.setPaused(true);
+    if (!this.#isClosed) this.#permits.setPaused(true);
   }
 
   /** Undoes `pause`, and lets waiters in at once. */
@@ -242,8 +242,7 @@ export class Lane implements Part, AsyncDisposable {
     this.#permits.give(permit.weight);
     const isLong = permit.loopMs > 0 && this.#loopTime.learn(permit.loopMs);
     if (isLong) this.#dispatcher.hasComputing = true;
-    const pace = this.#pace;
-    if (pace?.leave(permit, now)) this.#queue.adapt(pace.needMs, pace.patienceMs);
+    if (this.#pace?.leave(permit, now)) this.#queue.adapt(this.#pace.needMs, this.#pace.patienceMs);
     if (this.#dispatcher.waiting > 0) this.#dispatcher.dispatch(now);
     if (this.#isClosed) this.#settleClose();
   };
@@ -265,10 +264,9 @@ export class Lane implements Part, AsyncDisposable {
 
   /** Lets the caller in if there is room and it can end in time. Nobody waits. */
   #tryBegin(permit: LanePermit, now: number): boolean {
-    const pace = this.#pace;
-    if (pace !== undefined && !pace.mayBegin(permit, now)) return false;
+    if (this.#pace?.mayBegin(permit, now) === false) return false;
     if (!this.#permits.tryTake(permit.weight)) return false;
-    pace?.take(permit, now);
+    this.#pace?.take(permit, now);
     if (this.#loopTime.isLong) takeTurn();
     this.#meter.start(now, 0);
     return true;
@@ -383,6 +381,7 @@ export class Lane implements Part, AsyncDisposable {
   #beginClose(): void {
     this.#isClosed = true;
     for (const child of [...this.#permits.children]) child.owner.lane.#beginClose();
+    this.resume();
     this.#settleClose();
   }
 
@@ -396,5 +395,6 @@ export class Lane implements Part, AsyncDisposable {
     if (this.#permits.inside > 0 || this.#permits.waiting > 0) return;
     this.#permits.leave();
     this.#empty.resolve();
+    if (this.parent && !this.parent.ready) this.parent.#settleClose();
   }
 }

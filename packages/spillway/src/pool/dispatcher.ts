@@ -119,8 +119,9 @@ export class Dispatcher implements WorkerEvents {
     task.refuse(error);
   }
 
-  /** Begins no more tasks until `resume`. */
+  /** Begins no more tasks until `resume`, or `drain`. */
   pause(): void {
+    if (this.#isClosing) return;
     this.#isPaused = true;
     for (const worker of this.#workers.serving) if (worker !== undefined) this.#takeBack(worker);
   }
