@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { it } from 'node:test';
-import { Lane } from 'spillway';
+import { Gate, Lane } from 'spillway';
 
 it('begins nothing new while connections wait behind work that computes', async () => {
   const clients = 40;
@@ -33,4 +33,32 @@ it('begins nothing new while connections wait behind work that computes', async 
   server.close();
   // The first ones begin before anybody can know that more connections wait.
   assert.ok(Number(acceptedAt[8]) > 12, `accepted when each began: ${acceptedAt}`);
+});
+
+it('keeps nobody waiting behind connections whose work no lane holds back', async () => {
+  const clients = 60;
+  let accepted = 0;
+  const all = Promise.withResolvers<void>();
+  const cpuMs = () => process.threadCpuUsage().user / 1_000;
+  const server = createServer((socket) => {
+    const endAt = cpuMs() + 5;
+    while (cpuMs() < endAt);
+    socket.destroy();
+    accepted += 1;
+    if (accepted === clients) all.resolve();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const sockets = Array.from({ length: clients }, () => connect(port, '127.0.0.1'));
+  const gate = new Gate({ limit: 1, queueMax: 1 });
+  let longest = 0;
+  while (accepted < clients) {
+    const before = accepted;
+    await gate.run(() => new Promise<void>((resolve) => setImmediate(resolve)));
+    longest = Math.max(longest, accepted - before);
+  }
+  await all.promise;
+  for (const socket of sockets) socket.destroy();
+  server.close();
+  assert.ok(longest < 10, `one task waited for ${longest} connections`);
 });

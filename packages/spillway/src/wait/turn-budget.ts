@@ -20,6 +20,8 @@ const behindMs = 2;
 const sleepMsMin = 0.1;
 /** Turns for which grants are held at most while connections are accepted. */
 const acceptTurnsMax = 16;
+/** Milliseconds of CPU until they go on: turns that take so long do work that no lane holds. */
+const acceptMsMax = 20;
 
 let granted = 0;
 /** The time from which this turn's 2 ms count; NaN until its first grant that knows the time. */
@@ -87,11 +89,15 @@ let connectedAt = 0;
 let connectedIdleMs = 0;
 let hasConnected = false;
 let acceptTurns = 0;
+let heldAt = 0;
+/** The CPU time from which on grants may be held again. */
+let restedAt = 0;
 
 /**
  * Notes a new connection. libuv accepts one in a turn, so with work in each turn the others wait in
  * the kernel, where no lane sees them. If the loop was busy all the time since the last one, there
- * may be more: then nothing new begins until a turn brought none.
+ * may be more: then nothing new begins until a turn brought none. Grants are held for half of the
+ * time at most, or clients that connect again and again would stop parts that have no sockets.
  */
 subscribe('net.server.socket', () => {
   const now = systemClock.now();
@@ -101,18 +107,29 @@ subscribe('net.server.socket', () => {
   connectedAt = now;
   connectedIdleMs = idleTime;
   hasConnected = true;
-  if (!isBehind || acceptTurns > 0) return;
+  if (!isBehind || acceptTurns > 0 || cpuMs() < restedAt) return;
   acceptTurns = acceptTurnsMax;
+  heldAt = cpuMs();
   setImmediate(acceptMore);
 });
 
+/** CPU time of this thread: while the machine runs others, nothing is held that could go on. */
+function cpuMs(): number {
+  // Node before 22.19 only knows the time of all threads.
+  const { user, system } = process.threadCpuUsage?.() ?? process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
 function acceptMore(): void {
-  acceptTurns = hasConnected ? acceptTurns - 1 : 0;
+  const now = cpuMs();
+  const heldMs = now - heldAt;
+  acceptTurns = hasConnected && heldMs < acceptMsMax ? acceptTurns - 1 : 0;
   hasConnected = false;
   if (acceptTurns > 0) {
     setImmediate(acceptMore);
     return;
   }
+  restedAt = now + heldMs;
   // Those who were held have a turn to begin, whoever comes in it.
   connectedAt = Infinity;
   setImmediate(() => {
