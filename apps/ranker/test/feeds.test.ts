@@ -273,6 +273,14 @@ describe('a feed', () => {
     assert.equal(title, 'Salt & pepper');
   });
 
+  it('has no title that a database cannot hold', () => {
+    const version = 'https://jsonfeed.org/version/1.1';
+    const items = [{ id: '1', title: '\0Dam\0s', content_text: 'a' }];
+    const feed = parseFeed(JSON.stringify({ version, title: 'a\0b', items }), 'https://a.example/');
+    assert.equal(feed.title, 'ab');
+    assert.equal(feed.items[0]?.title, 'Dams');
+  });
+
   it('may name any character that HTML has a name for', async () => {
     const named = 'F&ucirc;r &lambda; &le; 5 &check; &nope;';
     const { title } = await feed(`<rss><channel><title>${named}</title></channel></rss>`);

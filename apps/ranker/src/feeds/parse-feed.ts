@@ -88,7 +88,9 @@ function tagsOf(tags: readonly string[]): string[] {
 
 function titleText({ text, html = '' }: FeedText): string {
   const plain = text ?? decodeHTMLStrict(html.replace(titleMarkup, ' '));
-  return plain.replace(/\s+/g, ' ').trim().slice(0, titleCharsMax).toWellFormed();
+  // Postgres takes no NUL, which JSON may name.
+  const clean = plain.replaceAll('\0', '').replace(/\s+/g, ' ').trim();
+  return clean.slice(0, titleCharsMax).toWellFormed();
 }
 
 function contentText({ text, html = '' }: FeedText): string {
