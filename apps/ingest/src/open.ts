@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -24,6 +24,7 @@ import { SettingsError } from 'spillway-cli';
 import type { Connector, ConnectorOptions } from './connectors/connector.ts';
 import { openConnector } from './connectors/open.ts';
 import { ingestError } from './errors.ts';
+import { makeDirectories } from './files/directories.ts';
 import { demandUsable, type Folder, isReadOnly, LocalFolder } from './files/folder.ts';
 import { Harvester, type HarvestRequest, LongPause, QuotaBucket } from './harvest/harvester.ts';
 import { type Context, ProductLedger } from './harvest/ledger.ts';
@@ -98,11 +99,8 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   // By its address too, as another one has limits and troubles of its own.
   const name = `ingest/${connector.name}/${new URL(connector.baseUrl).host}`;
   const shared = { store, name, clock, random };
-  const { rate } = connector;
-  const ratePerSecond = settings.ratePerSecond ?? rate.ratePerSecond;
-  // A process that is late, on a busy machine, has the tokens of this time afterwards.
-  const burstMs = rate.burst && (1000 * rate.burst) / rate.ratePerSecond;
-  const burst = burstMs && Math.max(1, Math.floor((burstMs * ratePerSecond) / 1000));
+  const ratePerSecond = settings.ratePerSecond ?? connector.rate.ratePerSecond;
+  const burst = burstOf(connector, ratePerSecond);
   const limits = { ratePerSecond, burst, queueMax: waitersMax };
   const tokens = stack.use(new SharedBucket({ ...shared, ...limits }));
   const { cooldownMs } = options;
@@ -145,6 +143,20 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
+}
+
+/** The burst for a rate that may be set: it lasts as long as the one that is declared. */
+function burstOf({ name, rate }: Connector, ratePerSecond: number): number | undefined {
+  const { burst } = rate;
+  if (burst === undefined) return undefined;
+  // The shared bucket gives tokens for 20 ms at a time, as timers are not exact.
+  const leastOf = (perSecond: number) => Math.ceil(perSecond / 50);
+  const least = leastOf(rate.ratePerSecond);
+  if (burst < least) {
+    const what = `${name}: limits.burst: must be at least ${least}, what accrues in 20 ms`;
+    throw ingestError('SOURCE_INVALID', `${what}, got ${burst}; or declare a lower rate`);
+  }
+  return Math.max(leastOf(ratePerSecond), Math.floor((burst * ratePerSecond) / rate.ratePerSecond));
 }
 
 /** DuckDB is loaded with it, so only where it is needed. */
@@ -202,7 +214,7 @@ async function openStore(
       return { store: stack.use(await database.store({ signal })), database };
     }
     const own = readsOnly ? await writable(path, stack) : path;
-    await mkdir(dirname(resolve(own)), { recursive: true, mode: 0o700 });
+    await makeDirectories(dirname(resolve(own)), 0o700);
     const limits = { queueMax: commitsMax, deadlineMs: commitMsMax };
     const file = stack.use(await SqliteFile.open({ path: own, readers: 1, ...limits }));
     return { store: stack.use(await SqliteStore.open({ file })), database: file };

@@ -129,6 +129,41 @@ describe('ingest, where a place cannot be used', () => {
   }
 });
 
+describe('ingest, with a burst that is too short for its rate', () => {
+  it('names the limit of the source, and stretches one for a rate that is set', async () => {
+    const home = await mkdtemp(join(folder, 'burst-'));
+    const run = async (perSecond: number, ...flags: readonly string[]) => {
+      const pages = 'pages: { by: page, page: page, size: 2 }';
+      const limits = `limits: { perSecond: ${perSecond}, burst: 1 }`;
+      const address = 'http://127.0.0.1:9/none';
+      const lines = ['name: short', `address: ${address}`, 'key: id', pages, limits];
+      await writeFile(join(home, 'short.yaml'), lines.join('\n'));
+      const words = ['run', '--source', 'short.yaml', '--data', 'data', '--dry-run', ...flags];
+      return await new IngestCommand(words, {}, home).ended;
+    };
+    const refused = await run(1_000);
+    assert.equal(refused.code, 2);
+    assert.match(refused.stderr, /short: limits\.burst: must be at least 20/);
+    const { stdout, stderr } = await run(50, '--rate-per-second', '75');
+    assert.doesNotMatch(stdout + stderr, /burst/);
+  });
+});
+
+const hasProc = process.platform === 'linux' && process.getuid?.() === 0;
+
+// Only root is let as far as there.
+describe('ingest, where nothing can be made', { skip: !hasProc }, () => {
+  for (const command of ['run', 'status']) {
+    it(`says so and ends: ${command}`, async () => {
+      const words = [command, '--data', '/proc/spillway', '--exchange', 'simulated'];
+      assertFailed(
+        await new IngestCommand(words, {}).ended,
+        /\/proc\/spillway.*cannot be used|ENOENT/,
+      );
+    });
+  }
+});
+
 describe('ingest, where something is not its own', { concurrency: 2 }, () => {
   it('names a foreign file among those of the table, and leaves all as it is', async () => {
     const here = place('foreign');

@@ -1,4 +1,4 @@
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exposition, Panel, systemClock, wallClock } from 'spillway';
 import { replaceFile } from 'spillway/internal';
@@ -11,6 +11,7 @@ import {
   operatorSocket,
   State,
 } from 'spillway-http';
+import { makeDirectories } from '../files/directories.ts';
 import { Feed } from '../harvest/feed.ts';
 import { Follower } from '../harvest/follower.ts';
 import type { HarvestRequest } from '../harvest/harvester.ts';
@@ -303,7 +304,7 @@ async function beginning(data: string): Promise<number> {
 /** Keeps it for the next start. */
 async function noteBeginning(data: string, startUs: number): Promise<void> {
   const path = simulationFile(data);
-  await mkdir(data, { recursive: true });
+  await makeDirectories(data);
   const options = { temporary: `${path}.tmp` };
   await using _file = await replaceFile(path, JSON.stringify({ startUs }), options);
 }

@@ -4,7 +4,6 @@ import {
   access,
   type FileHandle,
   link,
-  mkdir,
   mkdtemp,
   open,
   readdir,
@@ -16,6 +15,7 @@ import { hostname, tmpdir } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { check, renameDurably, syncFolder } from 'spillway/internal';
 import { ingestError } from '../errors.ts';
+import { makeDirectories, makeDirectory } from './directories.ts';
 
 /** A file of a folder, as a listing tells it. */
 export interface FolderFile {
@@ -138,7 +138,7 @@ export class LocalFolder implements Folder {
       return new LocalFolder(place, await mkdtemp(join(tmpdir(), 'ingest-')), true);
     }
     const folder = new LocalFolder(place, join(place, scratches, name), false);
-    await folder.#try(folder.scratch, () => mkdir(folder.scratch, { recursive: true }));
+    await folder.#try(folder.scratch, () => makeDirectories(folder.scratch));
     await clearScratches(join(folder.place, scratches));
     return folder;
   }
@@ -200,7 +200,7 @@ export class LocalFolder implements Folder {
     const linked = join(own, `${path}.held`);
     const discard = () => rm(own, { recursive: true, force: true });
     await this.#try(path, async () => {
-      await mkdir(dirname(linked), { recursive: true });
+      await makeDirectories(dirname(linked));
       await firstOf([file, `${file}.new`, file], (name) => link(name, linked));
     });
     return { path: linked, [Symbol.asyncDispose]: discard };
@@ -365,15 +365,6 @@ export function folderError(path: string, error: unknown): unknown {
 
 function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
-}
-
-/** A directory that was made is durable only when its parent is. */
-async function makeDirectory(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true });
-  if (first === undefined) return;
-  for (let made = path; made.length >= first.length; made = dirname(made)) {
-    await syncFolder(dirname(made));
-  }
 }
 
 /** Only those of this machine whose process is gone: others may be in use. */
