@@ -126,7 +126,9 @@ describe('piscina', () => {
     assert.equal(await pool.run('echo', 'one is left'), 'one is left');
     while (pool.stats.workers.length > 1) await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual([pool.stats.limit, pool.stats.lost, pool.stats.recycled], [1, 0, 0]);
-    assert.throws(() => pool.resize(0), /workers: must be an integer from 1/);
+    for (const wrong of [0, 100_000]) {
+      assert.throws(() => pool.resize(wrong), /workers: must be an integer from 1 to 1024/);
+    }
   });
 
   it('serves urgent tasks first', async () => {

@@ -25,6 +25,9 @@ import { type ThreadOptions, type Threads, workerThreads } from './threads.ts';
 import { uncopyable } from './wire-error.ts';
 import type { WorkerStats } from './worker.ts';
 
+/** The most threads of a pool: a slip of the hand must not take all memory of the machine. */
+export const workersMax = 1_024;
+
 export interface RecycleOptions {
   /** Replaces a worker that has been ready for so many milliseconds, from 1. @default Infinity */
   readonly ageMsMax?: number | undefined;
@@ -41,7 +44,7 @@ export interface PoolOptions {
   readonly name?: string | undefined;
   /** The worker module: `new URL('./my-worker.ts', import.meta.url)`. */
   readonly module: URL;
-  /** The number of threads. An integer from 1. @default one for each core */
+  /** The number of threads. An integer from 1 to 1,024. @default one for each core */
   readonly workers?: number | undefined;
   /** Tasks that a worker runs at once, from 1 to 1,024: more than 1 if they await. @default 1 */
   readonly concurrency?: number | undefined;
@@ -109,7 +112,7 @@ export function poolSettings(options: PoolOptions): PoolSettings {
   const settings = settle('Pool', options, {
     name: or(word, 'pool'),
     module: instance(isUrl, 'the URL of a file'),
-    workers: or(integer(1), availableParallelism()),
+    workers: or(integer(1, workersMax), availableParallelism()),
     concurrency: or(integer(1, slotCount), 1),
     queueMax: integer(0),
     deadlineMs: positive(),

@@ -4,7 +4,13 @@ import { tracing } from '../base/trace.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
 import { Dispatcher, plainOptions } from './dispatcher.ts';
 import type { ChunkOf, InputOf, OutputOf, RunName, StateOf, StreamName } from './module.ts';
-import { type PoolOptions, type PoolSettings, type PoolStats, poolSettings } from './options.ts';
+import {
+  type PoolOptions,
+  type PoolSettings,
+  type PoolStats,
+  poolSettings,
+  workersMax,
+} from './options.ts';
 import { PoolStream } from './stream.ts';
 import type { PoolRunOptions } from './task.ts';
 import { Workers } from './workers.ts';
@@ -117,12 +123,12 @@ export class Pool<Module> implements Part, AsyncDisposable {
   }
 
   /**
-   * Changes the number of workers, from 1. New ones start at once, and take tasks as soon as they
-   * are warm; surplus ones finish what they have begun, and end. Tasks of one affinity stay in
-   * order, but may go to another worker from now on.
+   * Changes the number of workers, from 1 to 1,024. New ones start at once, and take tasks as soon
+   * as they are warm; surplus ones finish what they have begun, and end. Tasks of one affinity stay
+   * in order, but may go to another worker from now on.
    */
   resize(workers: number): void {
-    checkInteger('workers', workers, 1);
+    checkInteger('workers', workers, 1, workersMax);
     this.#dispatcher.resize(workers);
   }
 
