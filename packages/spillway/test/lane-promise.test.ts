@@ -160,6 +160,32 @@ describe('the promise of a lane, whatever numbers it was given', () => {
     assert.ok(mean >= 0.93, `${mean} in the mean of ${shares}`);
   });
 
+  it('finds the size of a wide service whose first calls were quick by chance', async () => {
+    const service = serviceOf(50, 2_000, 'exponential');
+    for (const [seed, load, written] of [
+      [202, 10, [200, 4, 20_000]],
+      [9_001, 10, [200, 4, 20_000]],
+      [9_001, 10, [50, 200, 20_000]],
+      [9_103, 1.5, [200, 4, 20_000]],
+      [9_010, 3, [200, 400, 5_000]],
+    ] as const) {
+      const [limit, queueMax, deadlineMs] = written;
+      const played = await play({
+        lane: (clock, random) => {
+          return new Lane({ name: 'calls', limit, queueMax, deadlineMs, clock, random });
+        },
+        dependency: service,
+        arrivalsPerSecond: load * 25,
+        patienceMs: patienceMsOf(service),
+        seed,
+        warmUpS: 30,
+        seconds,
+      });
+      const share = played.good / seconds / possible(played, service, written);
+      assert.ok(share >= 0.8, `${share} with ${written} at ${load} times the load, seed ${seed}`);
+    }
+  });
+
   it('comes back after a service was slow for a minute, hung or was broken', async () => {
     for (const { health, service, floor } of recoveries) {
       let after = 0;

@@ -1,11 +1,23 @@
 import { checkLimitOptions, type Limit, type LimitOptions, type Sample } from './limit.ts';
-import { type Reading, ReadingWindow } from './reading.ts';
+import {
+  errorsByChance,
+  isBound,
+  isUsed,
+  ReadingWindow,
+  riseMs,
+  type Step,
+  waitMs,
+} from './reading.ts';
 
 /** Time in a queue downstream that is aimed at, in service times: some, so that no place idles. */
 const queueShare = 0.25;
 const queueShareLeast = 0.05;
 /** Time in a queue downstream, in service times, at which doubling ends. */
 const queueShareAtStart = 0.5;
+/** Share of the spread by which the quickest of two readings differ by chance: two errors. */
+const chanceShare = 0.17;
+/** Readings in a row, at most, that leave open whether doubling has made a queue. */
+const doubtsMax = 2;
 /** Share of a deadline that the work itself may take, where a smaller size makes it faster. */
 const deadlineShare = 0.6;
 /** Share of the way to the right size that one reading goes, where readings differ by chance. */
@@ -13,8 +25,6 @@ const gain = 0.5;
 /** Largest and smallest change by one reading; the smallest is also a step of a probe. */
 const growthMost = 1.2;
 const shrinkMost = 0.8;
-/** Share of its size above which a limit binds: below it, a smaller one is not called for. */
-const boundShare = 0.87;
 /** Share of those inside before, at most, at which the latencies are comparable. */
 const comparedShare = 0.85;
 /** Readings until a probe, and until the next one where there was a queue. */
@@ -22,8 +32,6 @@ const probeEvery = 64;
 const probeAgain = 16;
 /** Error of readings below which they do not differ by chance. */
 const errorMin = 0.05;
-/** Errors of a reading by which the mean may differ by chance. */
-const errorsByChance = 2;
 const workWeight = 0.25;
 /** Comparisons in a row by which even times are known to have become longer. */
 const sameMin = 2;
@@ -48,11 +56,6 @@ const wasteAfterStuck = 0.8;
  * many.
  */
 const inTimeMin = 4;
-
-/** A reading, and the size it was taken at. */
-interface Step extends Reading {
-  readonly size: number;
-}
 
 /**
  * Finds how much work at once a downstream bears within a deadline.
@@ -88,12 +91,16 @@ export class AdaptiveLimit implements Limit {
   /** Latency of the quickest without a queue downstream, and of all. */
   #floorMs: number | undefined;
   #workMs: number | undefined;
+  /** Standard error of the latter over it. */
+  #workError = 0;
   /** Latency by the last reading: work that was cut sooner says nothing. */
   #latencyMs = Infinity;
   /** Last comparisons in which even times were longer than usual, and a smaller size no help. */
   #same = 0;
   /** Difference between the slower and the quicker calls, without a queue. */
   #spreadMs = 0;
+  /** Last readings that left open whether doubling has made a queue. */
+  #doubts = 0;
   /** Last doublings that have not made work slower. */
   #doublings = 0;
   /** The step before the size was doubled. */
@@ -229,7 +236,6 @@ export class AdaptiveLimit implements Limit {
     const isExact = now.error < errorMin;
     const queueMs = this.#queueMs(now);
     const workMs = Math.max(now.latencyMs - queueMs, now.latencyMs / 8);
-    const isUsed = now.inside * 1.5 > this.#size;
     if (now.floorMs < before) {
       this.#floorMs = isExact ? now.floorMs : before + (now.floorMs - before) * floorWeight;
     }
@@ -237,15 +243,8 @@ export class AdaptiveLimit implements Limit {
       this.#spreadMs += (now.spreadMs - this.#spreadMs) * spreadWeight;
       this.#sizeProven = Math.min(this.#size, Math.ceil(provenShare * now.inside));
     }
-    if (this.#isStarting && this.#isFree(now, queueMs, workMs)) {
-      // Quick calls come back first, and make the floor of the first readings too low.
-      this.#floorMs = (before + now.floorMs) / 2;
-      this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
-      this.#learn(workMs);
-      if (isUsed) this.#double(now, at);
-      return;
-    }
-    this.#learn(workMs);
+    if (this.#isStarting && this.#starts(now, before, at)) return;
+    this.#learn(workMs, now);
     const size = this.#size;
     const fit = this.#fit(now);
     const wanted = isExact || fit > size ? fit : size + (fit - size) * gain;
@@ -257,7 +256,7 @@ export class AdaptiveLimit implements Limit {
       return;
     }
     this.#forgetLarger();
-    if (isUsed && this.#untilProbe <= 0) {
+    if (isUsed(now) && this.#untilProbe <= 0) {
       this.#untilProbe = probeEvery;
       this.#isProbing = true;
       this.#shrink(now, at);
@@ -267,18 +266,38 @@ export class AdaptiveLimit implements Limit {
     }
   }
 
-  /** True if doubling has not made a queue. */
-  #isFree(now: Step, queueMs: number, workMs: number): boolean {
-    const smaller = this.#smaller;
-    if (smaller === undefined || now.inside < smaller.inside / comparedShare) {
-      return queueMs < queueShareAtStart * workMs;
-    }
-    return riseMs(smaller, now) < waitMs(smaller, now) / 2;
+  /** Doubles the size, or reads once more if a queue may be chance; false if there is a queue. */
+  #starts(now: Step, before: number, at: number): boolean {
+    const queueMs = this.#queueMs(now);
+    const workMs = Math.max(now.latencyMs - queueMs, now.latencyMs / 8);
+    const freeMs = this.#freeMs(now, queueMs, workMs);
+    const byChanceMs = chanceShare * Math.max(now.spreadMs, this.#spreadMs);
+    const isFree = freeMs > 0;
+    if (!isFree && (this.#doubts >= doubtsMax || freeMs <= -byChanceMs)) return false;
+    this.#doubts = isFree ? 0 : this.#doubts + 1;
+    if (!isFree && this.#smaller !== undefined) return true;
+    // Quick calls come back first, and make the floor of the first readings too low.
+    this.#floorMs = (before + now.floorMs) / 2;
+    this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
+    this.#learn(now.latencyMs - Math.max(0, now.floorMs - before), now);
+    if (isFree && isUsed(now)) this.#double(now, at);
+    return true;
   }
 
-  #learn(workMs: number): void {
-    const before = this.#workMs ?? workMs;
-    this.#workMs = before + (workMs - before) * workWeight;
+  /** Time in a queue that doubling may still make; 0 or less if there is a queue already. */
+  #freeMs(now: Step, queueMs: number, workMs: number): number {
+    const smaller = this.#smaller;
+    if (smaller === undefined || now.inside < smaller.inside / comparedShare) {
+      return queueShareAtStart * workMs - queueMs;
+    }
+    return waitMs(smaller, now) / 2 - riseMs(smaller, now);
+  }
+
+  #learn(workMs: number, { error }: Step): void {
+    const before = this.#workMs;
+    const weight = before === undefined ? 1 : workWeight;
+    this.#workMs = (1 - weight) * (before ?? 0) + weight * workMs;
+    this.#workError = Math.hypot((1 - weight) * this.#workError, weight * error);
   }
 
   /** Growth that keeps the latency within what is allowed, even if all that is added waits. */
@@ -343,7 +362,8 @@ export class AdaptiveLimit implements Limit {
 
   /** Time in a queue: the rise of the quickest, or of all beyond what chance explains. */
   #queueMs({ floorMs, latencyMs, error }: Step): number {
-    const usualMs = (this.#workMs ?? latencyMs) * (1 + errorsByChance * error);
+    const byChance = errorsByChance * Math.hypot(error, this.#workError);
+    const usualMs = (this.#workMs ?? latencyMs) * (1 + byChance);
     return Math.max(0, floorMs - (this.#floorMs ?? floorMs), latencyMs - usualMs);
   }
 
@@ -377,21 +397,4 @@ export class AdaptiveLimit implements Limit {
     this.#epochAt = at;
     this.#window.open(this.size > before);
   }
-}
-
-/** Rise of the latency: that of the quickest, or that of all beyond what chance explains. */
-function riseMs(smaller: Step, larger: Step): number {
-  const byChanceMs = errorsByChance * larger.error * larger.latencyMs;
-  const riseOfAllMs = larger.latencyMs - smaller.latencyMs - byChanceMs;
-  return Math.max(larger.floorMs - smaller.floorMs, riseOfAllMs);
-}
-
-/** Rise of the latency by a queue, if all who are inside more wait in it. */
-function waitMs(smaller: Step, larger: Step): number {
-  return larger.latencyMs * (1 - smaller.inside / larger.inside);
-}
-
-/** True if the limit is what keeps the number inside from growing. */
-function isBound({ inside, size }: Step): boolean {
-  return inside >= boundShare * Math.floor(size);
 }

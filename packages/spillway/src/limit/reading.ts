@@ -6,6 +6,10 @@ const samplesMin = 16;
 const samplesMax = 24;
 /** Relative error at which a reading is good enough; noisier traffic is read for longer. */
 const errorMax = 0.1;
+/** Errors of a reading by which the mean may differ by chance. */
+export const errorsByChance = 2;
+/** Share of its size above which a limit binds: below it, a smaller one is not called for. */
+const boundShare = 0.87;
 /** Share of a round trip that is left out where the last samples took about the same time. */
 const evenShare = 0.3;
 /** Ends in a row, with nobody who comes meanwhile, that are taken for the end of a burst. */
@@ -30,6 +34,33 @@ export interface Reading {
   readonly lateShare: number;
   /** True if all calls of a burst were read, from the first to the last. */
   readonly isBurst: boolean;
+}
+
+/** A reading, and the size it was taken at. */
+export interface Step extends Reading {
+  readonly size: number;
+}
+
+/** Rise of the latency: that of the quickest, or that of all beyond what chance explains. */
+export function riseMs(smaller: Reading, larger: Reading): number {
+  const errorMs = Math.hypot(smaller.error * smaller.latencyMs, larger.error * larger.latencyMs);
+  const riseOfAllMs = larger.latencyMs - smaller.latencyMs - errorsByChance * errorMs;
+  return Math.max(larger.floorMs - smaller.floorMs, riseOfAllMs);
+}
+
+/** Rise of the latency by a queue, if all who are inside more wait in it. */
+export function waitMs(smaller: Reading, larger: Reading): number {
+  return larger.latencyMs * (1 - smaller.inside / larger.inside);
+}
+
+/** True if there is so much to do that a larger size is of use. */
+export function isUsed({ inside, size }: Step): boolean {
+  return inside * 1.5 > size;
+}
+
+/** True if the limit is what keeps the number inside from growing. */
+export function isBound({ inside, size }: Step): boolean {
+  return inside >= boundShare * Math.floor(size);
 }
 
 /**
