@@ -52,6 +52,14 @@ async function order(clock: VirtualClock, all: readonly LeaseOptions[]): Promise
 }
 
 describe('Lease', () => {
+  it('has no name whose record is the fence of another', async () => {
+    const { options } = world();
+    await using lease = await Lease.acquire(options);
+    const taken = Lease.acquire({ ...options, name: 'harvest/fence', waits: false });
+    await assert.rejects(taken, { code: 'ERR_ASSERTION', message: /name/ });
+    await lease.renew();
+  });
+
   it('is held by one, renewed while it is held, and free once it is disposed', async () => {
     const { clock, store, options } = world();
     const lease = await Lease.acquire(options);

@@ -1,4 +1,5 @@
 import { runUntilAborted } from '../base/abort.ts';
+import { check } from '../base/check.ts';
 import { eitherSignal } from '../base/deadline.ts';
 import { SpillwayError } from '../base/errors.ts';
 import { anything, type Filled, flag, maybe, number, or, settle } from '../base/options.ts';
@@ -101,6 +102,8 @@ export class Lease implements Part, Runner, AsyncDisposable {
   /** Waits until it is free; rejects with `LEASE_HELD` or the signal's reason. */
   static async acquire(options: LeaseOptions): Promise<Lease> {
     const settled = settle('Lease', options, rules);
+    // Its record would be the fence of another lease.
+    check(!settled.name.endsWith('/fence'), 'name', 'no name that ends in /fence', settled.name);
     settled.signal?.throwIfAborted();
     const link = new StoreLink(settled);
     const won = await new LeaseClaim(link, settled).win(settled.signal);
