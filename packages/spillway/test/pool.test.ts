@@ -241,7 +241,7 @@ describe('opening a pool', () => {
       ],
       [{ module: new URL('https://example.org/a.ts') }, /^Pool: module: /],
       [{ module: './worker.ts' }, /^Pool: module: /],
-      [{ workers: 0 }, /^Pool: workers: must be an integer from 1, got 0/],
+      [{ workers: 0 }, /^Pool: workers: must be an integer from 1 to 1024, got 0/],
       [{ concurrency: 1025 }, /^Pool: concurrency: must be an integer from 1 to 1024/],
       [{ queueMax: -1 }, /^Pool: queueMax: /],
       [{ queueMax: undefined }, /^Pool: queueMax: /],
