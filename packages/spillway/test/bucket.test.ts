@@ -200,7 +200,7 @@ describe('Bucket', () => {
     const wrong = (options: object, message: RegExp) =>
       assert.throws(() => new Bucket({ ...good, ...options }), message);
     for (const ratePerSecond of [0, -1, Number.NaN, Infinity]) {
-      wrong({ ratePerSecond }, /ratePerSecond: must be a number above 0, up to 100000, got/);
+      wrong({ ratePerSecond }, /ratePerSecond: must be a number above 0, up to 1000000, got/);
     }
     wrong({ burst: 0 }, /burst: must be an integer from 1, got 0/);
     wrong({ burst: 1.5 }, /burst: must be an integer from 1, got 1.5/);

@@ -250,11 +250,17 @@ export class RequestPermit implements Entry, Disposable {
   #settle(value: unknown, heldMs: number): unknown {
     this.#end(true, heldMs, true);
     if (Math.max(heldMs, this.#computedMs) < computingMs) return this.#answer(value);
-    // A client that left meanwhile is noticed once the event loop has turned. Its answer would
-    // count as served, so that nobody would learn how long clients wait.
-    return new Promise((resolve) => {
-      nextTurn(() => nextTurn(() => resolve(this.#answer(value))));
-    });
+    return this.#answerLater(value);
+  }
+
+  /**
+   * A client that left while its answer was computed is noticed in three turns of the event loop:
+   * its end is read, the socket is shut, and closed. Without them its answer would count as served,
+   * so that nobody would learn how long clients wait.
+   */
+  async #answerLater(value: unknown): Promise<unknown> {
+    for (let turn = 0; turn < 3; turn += 1) await new Promise<void>(nextTurn);
+    return this.#answer(value);
   }
 
   #answer(value: unknown): unknown {

@@ -85,7 +85,7 @@ function countDown(): void {
   runAll(due);
 }
 
-let connectedAt = 0;
+let connectedAt = Infinity;
 let connectedIdleMs = 0;
 let hasConnected = false;
 let acceptTurns = 0;
