@@ -58,7 +58,7 @@ describe('a start that is refused ends with one sentence', () => {
       await writeFile(file, '');
       const below = await refused(app, [...command, '--data', join(file, 'data'), '--port', '0']);
       assert.equal(below.code, 1);
-      assert.match(below.said, new RegExp(`^${app}: ENOTDIR: not a directory, mkdir .*\\n$`));
+      assert.match(below.said, new RegExp(`^${app}: .*ENOTDIR: not a directory, .*\\n$`));
     });
   }
 

@@ -45,8 +45,8 @@ setFlagsFromString('--expose-gc');
 const collect: (options: object) => void = runInNewContext('gc');
 
 /**
- * Memory that is held, in MB, without garbage and without the free pages of the heap, which V8 gives
- * back only when it has time. The second collection waits for buffers that another thread frees.
+ * Memory that is held, in MB, without garbage and without free pages of the heap, which V8 gives
+ * back when it has time. The second collection waits for buffers that another thread frees.
  */
 function megabytes(): number {
   for (let at = 0; at < 2; at += 1) collect({ type: 'major', flavor: 'last-resort' });
