@@ -135,6 +135,9 @@ describe('a ranker service', () => {
     const { json: stats } = await site.askOperator('/-/stats');
     const parts = ['embedder', 'fetcher', 'tastes', 'training', 'embedding', 'refresh', 'database'];
     for (const part of parts) assert.ok(part in stats.parts, part);
+    for (const pool of ['fetcher / pool', 'tastes / pool']) {
+      assert.ok(stats.changeable.includes(pool), pool);
+    }
     assert.equal((await site.ask('/-/stats')).status, 404, 'a user is no operator');
     const root = await fetch(site.url, { redirect: 'manual' });
     assert.deepEqual([root.status, root.headers.get('location')], [303, '/reader']);

@@ -40,6 +40,11 @@ async function open() {
   };
   const panel = new Panel();
   for (const [name, part] of Object.entries(parts)) panel.watch(name, part);
+  const texts = {
+    stats: { texts: 7, pool: parts.crunching.stats },
+    parts: { pool: parts.crunching },
+  };
+  panel.watch('texts', texts);
   const socket = operatorSocket(folder.path);
   const server = await createServer({ log, operator: { socket, panel } });
   server.app.get('/', async () => 'here');
@@ -103,6 +108,15 @@ describe('operator actions', () => {
     assert.equal((await site.act('recycle', 'crunching', 7)).status, 409, 'no such worker');
     assert.equal((await site.act('resize', 'crunching', 0)).status, 409);
     assert.equal(site.lines.length, 4);
+  });
+
+  it('change a part inside another, which the console shows by its place', async () => {
+    await using site = await open();
+    assert.equal((await site.act('resize', 'texts / pool', 2)).status, 200);
+    assert.equal(site.crunching.stats.limit, 2);
+    assert.equal((await site.act('recycle', 'texts', 0)).status, 409, 'texts is no pool');
+    const { text } = await askOperator({ socket: site.socket, path: '/-/stats' });
+    assert.ok(JSON.parse(text).changeable.includes('texts / pool'));
   });
 
   it('refuse what does not fit, and change and log nothing then', async () => {

@@ -133,6 +133,11 @@ export class Fetcher implements AsyncDisposable {
     };
   }
 
+  /** The threads, for the operator. */
+  get parts(): { readonly pool: Pool<Worker> } {
+    return { pool: this.#parts.pool };
+  }
+
   /** The main text of a page, or why there is none. */
   async fetchArticle(url: string, options: FetchOptions = {}): Promise<ArticleAnswer> {
     return answered(async () => {

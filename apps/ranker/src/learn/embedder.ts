@@ -113,6 +113,11 @@ export class Embedder implements AsyncDisposable {
     return { model: this.model, articles: this.#lane.stats, pool: this.#pool.stats };
   }
 
+  /** The threads, for the operator. */
+  get parts(): { readonly pool: Pool<Module> } {
+    return { pool: this.#pool };
+  }
+
   /** The article's vectors; rejects with `LANE_FULL`, `DEADLINE` or the signal's reason. */
   embed(article: ArticleText, options: EmbedOptions = {}): Promise<EmbeddedDocument> {
     const title = article.title.trim();

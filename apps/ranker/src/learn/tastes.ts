@@ -130,6 +130,11 @@ export class Tastes implements AsyncDisposable {
     return { tastes: this.#tastes.size, articles: this.table.size, pool: this.#pool.stats };
   }
 
+  /** The threads, for the operator. */
+  get parts(): { readonly pool: Pool<Module> } {
+    return { pool: this.#pool };
+  }
+
   /** The version that a score would be made by now. */
   async current(user: string, signal?: AbortSignal): Promise<TasteVersion> {
     return (await this.#taste(user, signal)).current;

@@ -113,14 +113,20 @@ export class Actions {
     }
   }
 
-  /** Parts by their names: of the panel, and lanes that routes enter with those around them. */
+  /**
+   * Parts by their names: of the panel, those inside them by the name of their place, as the
+   * console shows them, and lanes that routes enter with those around them.
+   */
   *#named(): Generator<[name: string, part: unknown]> {
     const { panel, lanes } = this.#options;
     for (const [shown, part] of panel.parts) {
       // The console knows a lane by its own name, whatever the panel calls it.
       if (!(part instanceof Lane)) yield [shown, part];
-      const { name } = Object(part);
+      const { name, parts } = Object(part);
       if (typeof name === 'string') yield [name, part];
+      for (const [place, inner] of Object.entries(parts ?? {})) {
+        yield [`${shown} / ${place}`, inner];
+      }
     }
     for (const entered of lanes()) {
       for (let lane: Lane | undefined = entered; lane; lane = lane.parent) yield [lane.name, lane];

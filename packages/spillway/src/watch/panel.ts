@@ -4,6 +4,8 @@ import { plain } from './plain.ts';
 /** A part with numbers: a lane, a pool, a bucket, a breaker, a lease, a backlog. */
 export interface Watched {
   readonly stats: unknown;
+  /** Parts inside it that an operator may change, by their places in its stats. */
+  readonly parts?: Readonly<Record<string, Watched>> | undefined;
 }
 
 /** The numbers of one part, as plain data. */
