@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { openBrowser } from 'spillway-fixtures/browser';
+import { inaccessible, openBrowser } from 'spillway-fixtures/browser';
 import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
 import { stats } from './fixtures/fleet-scene.ts';
 import { type FleetSite, info } from './fixtures/fleet-site.ts';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const sri = 'A'.repeat(64);
 const book = { total: 9, white: 9, black: 0, min_depth: 8, max_depth: 8, sri };
 
@@ -205,13 +202,8 @@ describe('the pages in a browser', () => {
         if (isWide) wrong.push(`${path} scrolls sideways at ${width}`);
         const outside = width < 1000 ? ((await page.evaluate(textOutside)) as string[]) : [];
         for (const text of outside) wrong.push(`${path} at ${width}: ${text} is not in its cell`);
-        await page.evaluate(axe);
-        const found = (await page.evaluate('axe.run().then((result) => result.violations)')) as {
-          id: string;
-          nodes: { html: string }[];
-        }[];
-        for (const { id, nodes } of found) {
-          wrong.push(`${path} at ${width}, ${colorScheme}: ${id}: ${nodes[0]?.html}`);
+        for (const finding of await inaccessible(page)) {
+          wrong.push(`${path} at ${width}, ${colorScheme}: ${finding}`);
         }
       }
       await page.close();

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { mkdtempDisposable } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { openBrowser } from 'spillway-fixtures/browser';
+import { inaccessible, openBrowser } from 'spillway-fixtures/browser';
 import { IngestCommand } from './fixtures/ingest-command.ts';
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 describe('the pages of a follower in a browser', () => {
   it('fit a phone and a desk, and are accessible', async () => {
@@ -39,13 +35,8 @@ describe('the pages of a follower in a browser', () => {
         await page.waitForSelector('table.table[aria-label*="roduct"] tbody tr');
         const wide = await page.evaluate('document.documentElement.scrollWidth');
         if (Number(wide) > width) wrong.push(`${path} is ${wide} wide at ${width}`);
-        await page.evaluate(axe);
-        const found = (await page.evaluate('axe.run().then((result) => result.violations)')) as {
-          id: string;
-          nodes: { html: string }[];
-        }[];
-        for (const { id, nodes } of found) {
-          wrong.push(`${path} at ${width}, ${colorScheme}: ${id}: ${nodes[0]?.html}`);
+        for (const finding of await inaccessible(page)) {
+          wrong.push(`${path} at ${width}, ${colorScheme}: ${finding}`);
         }
       }
       await page.close();
