@@ -33,8 +33,10 @@ export function unreleasedOf(changelog: string): string {
   return text;
 }
 
-/** The version after this one, by the kinds of changes. */
-export function nextVersion(current: string, unreleased: string): string {
+/** The version of the next release: the first has that of the manifests, others follow by kind. */
+export function nextVersion(current: string, changelog: string): string {
+  const unreleased = unreleasedOf(changelog);
+  if (!/^## \d/m.test(changelog)) return current;
   const [major = 0, minor = 0, patch = 0] = current.split('.').map(Number);
   const has = (kind: string) => new RegExp(`^${kind}:$`, 'm').test(unreleased);
   const isBreaking = has('Removed') || has('Changed');
@@ -92,7 +94,7 @@ function release(): void {
   const path = join(root, 'CHANGELOG.md');
   const changelog = readFileSync(path, 'utf8');
   const manifest = readFileSync(join(root, 'packages/spillway/package.json'), 'utf8');
-  const version = nextVersion(JSON.parse(manifest).version, unreleasedOf(changelog));
+  const version = nextVersion(JSON.parse(manifest).version, changelog);
   console.log(`The next version is ${version}`);
   if (run('git', 'status', '--porcelain') !== '') throw new Error('commit your changes first');
   let folders: string[];

@@ -21,9 +21,10 @@ describe('a release', () => {
     const added = `\nAdded:\n\n- Two.\n${fixed}`;
     const removed = `${added}\nRemoved:\n\n- Three.\n`;
     const after = (version: string) =>
-      [fixed, added, removed].map((text) => nextVersion(version, text));
+      [fixed, added, removed].map((text) => nextVersion(version, changelog(text)));
     assert.deepEqual(after('0.1.4'), ['0.1.5', '0.1.5', '0.2.0']);
     assert.deepEqual(after('1.2.3'), ['1.2.4', '1.3.0', '2.0.0']);
+    assert.equal(nextVersion('0.1.0', `# Changelog\n\n## Unreleased\n${added}`), '0.1.0');
   });
 
   it('changes versions in the manifests, and nothing else', () => {
