@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { Gate } from 'spillway';
 
 const gate = new Gate({ limit: 10, queueMax: 100_000 });
-const server = createServer(async (_req, res) => {
-  await gate.run(() => new Promise<void>((resolve) => setTimeout(resolve, 400)));
-  res.end('42 euros');
+const server = createServer((_req, res) => {
+  const work = gate.run(() => new Promise<void>((resolve) => setTimeout(resolve, 400)));
+  void work.then(() => res.end('42 euros'));
 });
 server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port));

@@ -2,7 +2,9 @@
 const form = document.querySelector('form[data-answer]');
 let asked = 0;
 
-form?.addEventListener('input', async () => {
+form?.addEventListener('input', () => void answerAgain());
+
+async function answerAgain() {
   asked += 1;
   const own = asked;
   const query = new URLSearchParams(new FormData(form));
@@ -14,4 +16,4 @@ form?.addEventListener('input', async () => {
   if (own !== asked || found === null) return;
   document.getElementById(form.dataset.answer).replaceWith(found);
   history.replaceState(null, '', `?${query}`);
-});
+}
