@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdtempDisposable, readFile, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { StandIn } from 'spillway-fixtures/stand-in';
 import { problemsIn, problemText, readDeclaration } from '../src/connectors/declaration.ts';
-import { openIngest } from '../src/open.ts';
-import { readSettings } from '../src/settings.ts';
 import { ingest } from './fixtures/ingest-command.ts';
 import { type ApiRecord, issueOf, LoopbackApi } from './fixtures/loopback-api.ts';
-import { inScene, Scene } from './fixtures/source-scene.ts';
+import { atStandIn, inScene } from './fixtures/source-scene.ts';
 
 const posts = {
   name: 'posts',
@@ -18,139 +15,8 @@ const posts = {
   key: 'id',
   limits: { perSecond: 5_000 },
 };
-const token = `\${TOKEN}`;
 const byCursor = { by: 'cursor', cursor: 'cursor', next: 'next' };
 const byOffset = { by: 'offset', offset: '_start', limit: '_limit', size: 10 };
-
-/** An API whose answers are told one by one. */
-async function atStandIn(
-  declaration: object,
-  environment: Readonly<Record<string, string>>,
-  work: (site: StandIn, scene: Scene, folder: string) => Promise<void>,
-): Promise<void> {
-  await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-hostile-'));
-  await using site = await StandIn.open();
-  const source = join(folder.path, 'source.json');
-  await writeFile(source, JSON.stringify(declaration));
-  const flags = { data: folder.path, source, baseUrl: site.url };
-  const { settings } = readSettings({ flags, environment: {} });
-  const quick = { batchMsMax: 0, cooldownMs: 50 };
-  await using opened = await openIngest({ settings, environment, ...quick });
-  await work(site, new Scene({ seen: site.asked }, opened), folder.path);
-}
-
-describe('a secret that an API gives back', () => {
-  const secret = 'p&ss/w=rd+1';
-  const declaration = {
-    ...posts,
-    headers: { authorization: `Bearer ${token}` },
-    query: { api_key: token },
-    records: 'items',
-    pages: byCursor,
-  };
-
-  for (const value of [secret, 'p"ss w/rd&1']) {
-    it(`is masked in errors, however it is written: ${value}`, async () => {
-      const forms = [
-        value,
-        encodeURIComponent(value),
-        encodeURI(value),
-        Buffer.from(value).toString('base64'),
-        JSON.stringify({ key: value }).slice(8, -2),
-        JSON.stringify({ key: value }).slice(8, -2).replaceAll('/', '\\/'),
-        Buffer.from(value).toString('hex'),
-        Buffer.from(value).toString('hex').toUpperCase(),
-        value.replaceAll('&', '&amp;').replaceAll('"', '&quot;'),
-        value.replaceAll('&', '&#38;').replaceAll('"', '&#34;'),
-        Buffer.from(`me:${value}`).toString('base64').slice(4),
-        Buffer.from(`user:${value}`).toString('base64').slice(7),
-      ];
-      await atStandIn(declaration, { TOKEN: value }, async (site, scene) => {
-        for (const form of forms) {
-          // The second is at the place where the text of an error is cut.
-          const text = `${form} ${'x'.repeat(170)} ${form} is not a key`;
-          for (const status of [400, 401]) {
-            site.tell(text, status);
-            const said = String((await scene.run()).outcomes[0]?.reason);
-            assert.match(said, new RegExp(`posts: /posts: ${status} \\$\\{TOKEN`));
-            assert.ok(!said.includes(form.slice(0, 6)), said);
-          }
-        }
-      });
-    });
-  }
-
-  it('is masked where a field or the whole answer is wrong', async () => {
-    for (const answer of [
-      `<html>${secret}`,
-      `{"items":"${secret}"}`,
-      `{"items":[],"next":["${secret}"]}`,
-      // Where the text of an error is cut.
-      `<html>${'x'.repeat(310)}${secret}`,
-      `<html>${' '.repeat(310)}${secret}`,
-      `{"items":"${'x'.repeat(75)}${secret}"}`,
-      `{"items":{"a":"${'x'.repeat(75)}${secret}"}}`,
-    ]) {
-      await atStandIn(declaration, { TOKEN: secret }, async (site, scene) => {
-        site.tell(answer);
-        const { outcomes } = await scene.run();
-        assert.equal(outcomes[0]?.status, 'failed');
-        assert.ok(!String(outcomes[0]?.reason).includes('p&ss'), String(outcomes[0]?.reason));
-      });
-    }
-  });
-
-  it('is masked where pages are by ids', async () => {
-    const query = { from: '{from}', to: '{to}' };
-    const pages = { by: 'ids', size: 10, query, latest: { newest: 1 } };
-    for (const isLatest of [true, false]) {
-      await atStandIn({ ...declaration, pages }, { TOKEN: secret }, async (site, scene) => {
-        site.serve = (request, response) => {
-          const isWrong = isLatest || !request.url?.includes('newest');
-          const id = isWrong ? `${'x'.repeat(75)}${secret}` : 5;
-          response.end(JSON.stringify({ items: [{ id }, { id: isWrong ? secret : 4 }] }));
-        };
-        const { outcomes } = await scene.run();
-        assert.equal(outcomes[0]?.status, 'failed');
-        const said = String(outcomes[0]?.reason);
-        assert.match(said, /must be an integer from 0, got/);
-        assert.ok(!said.includes('p&s'), said);
-      });
-    }
-  });
-
-  it('is not kept as part of a cursor, and sent again as it was', async () => {
-    await atStandIn(declaration, { TOKEN: secret }, async (site, scene, folder) => {
-      const next = `after ${secret} ${Buffer.from(secret).toString('base64')}`;
-      const cursors: string[] = [];
-      site.serve = (request, response) => {
-        const { searchParams } = new URL(request.url ?? '/', 'http://x');
-        cursors.push(searchParams.get('cursor') ?? '');
-        const isFirst = !searchParams.has('cursor');
-        const items = [{ id: isFirst ? 1 : 2 }];
-        response.end(JSON.stringify({ items, next: isFirst ? next : null }));
-      };
-      const { outcomes } = await scene.run();
-      assert.deepEqual([outcomes[0]?.status, outcomes[0]?.trades], ['done', 2]);
-      assert.deepEqual(cursors, ['', next]);
-      for (const file of ['ingest.db', 'ingest.db-wal']) {
-        const kept = await readFile(join(folder, file), 'latin1');
-        assert.ok(!kept.includes('p&ss'), file);
-        assert.ok(!kept.includes(Buffer.from(secret).toString('base64')), file);
-      }
-      await scene.run();
-      assert.deepEqual(cursors.slice(2), [next]);
-    });
-  });
-
-  it('is named by its variable if a header cannot have it', async () => {
-    const work = async () => {};
-    await assert.rejects(atStandIn(declaration, { TOKEN: 'word\n' }, work), {
-      code: 'SOURCE_INVALID',
-      message: /^posts: headers.authorization: the variable TOKEN has a line break or another/,
-    });
-  });
-});
 
 describe('an API that answers in a strange way', () => {
   it('gives its cursor again: the run fails and says so', async () => {
@@ -205,14 +71,72 @@ describe('an API that answers in a strange way', () => {
   });
 
   it('gives pages without a record for ever: the run fails and says so', async () => {
-    await atStandIn({ ...posts, pages: { by: 'link' } }, {}, async (site, scene) => {
-      let page = 0;
-      site.serve = (_request, response) => {
-        page += 1;
-        response.setHeader('link', `</posts?page=${page}>; rel="next"`).end('[]');
+    const byCursorOf = { ...posts, records: 'items', pages: byCursor };
+    for (const declaration of [{ ...posts, pages: { by: 'link' } }, byCursorOf]) {
+      await atStandIn(declaration, {}, async (site, scene) => {
+        let page = 0;
+        site.serve = (_request, response) => {
+          page += 1;
+          const body = declaration === byCursorOf ? { items: [], next: `page ${page}` } : [];
+          response.setHeader('link', `</posts?page=${page}>; rel="next"`).end(JSON.stringify(body));
+        };
+        const { outcomes } = await scene.run();
+        assert.match(String(outcomes[0]?.reason), /1000 pages in a row have no record/);
+      });
+    }
+  });
+
+  it('gives a page without a record before others: those are read too', async () => {
+    await atStandIn({ ...posts, records: 'items', pages: byCursor }, {}, async (site, scene) => {
+      site.serve = (request, response) => {
+        const { searchParams } = new URL(request.url ?? '/', 'http://x');
+        const at = Number(searchParams.get('cursor') ?? 0);
+        const items = at % 3 === 0 ? [{ id: at }] : [];
+        response.end(JSON.stringify({ items, next: at < 9 ? String(at + 1) : null }));
       };
+      const { outcomes, requests } = await scene.run();
+      assert.deepEqual([outcomes[0]?.status, outcomes[0]?.trades, requests], ['done', 4, 10]);
+    });
+  });
+
+  it('has a cursor for ever and a field that tells the end: that ends the run', async () => {
+    const pages = { ...byCursor, more: 'paging.more' };
+    await atStandIn({ ...posts, records: 'items', pages }, {}, async (site, scene) => {
+      let asked = 0;
+      let isMore: unknown;
+      site.serve = (_request, response) => {
+        asked += 1;
+        isMore = asked === 9 ? 'no' : asked % 3 !== 0;
+        const body = { items: [{ id: asked }], next: `${asked}`, paging: { more: isMore } };
+        response.end(JSON.stringify(body));
+      };
+      for (const trades of [3, 6]) {
+        const { outcomes } = await scene.run();
+        assert.deepEqual([outcomes[0]?.status, outcomes[0]?.tradesInAll], ['done', trades]);
+      }
       const { outcomes } = await scene.run();
-      assert.match(String(outcomes[0]?.reason), /1000 pages in a row have no record/);
+      assert.match(String(outcomes[0]?.reason), /paging\.more: must be true or false, got 'no'/);
+    });
+  });
+
+  it('gives ever new records of one time: the run fails and says so', async () => {
+    const pages = { by: 'time', since: 'since', field: 'at', size: 2 };
+    await atStandIn({ ...posts, pages }, {}, async (site, scene) => {
+      let id = 0;
+      site.serve = (_request, response) => {
+        id += 2;
+        const at = '2026-01-01T00:00:00Z';
+        response.end(
+          JSON.stringify([
+            { id, at },
+            { id: id + 1, at },
+          ]),
+        );
+      };
+      const { outcomes, requests } = await scene.run();
+      assert.equal(outcomes[0]?.status, 'failed');
+      assert.match(String(outcomes[0]?.reason), /2026-01-01T00:00:00Z.* new records 100 times/);
+      assert.ok(requests < 110, `${requests} requests`);
     });
   });
 

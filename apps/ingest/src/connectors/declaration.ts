@@ -87,6 +87,8 @@ export type Pages =
       readonly cursor: string;
       readonly next?: string | undefined;
       readonly field?: string | undefined;
+      /** Path to true or false: another page follows. @default one does while there is a cursor */
+      readonly more?: string | undefined;
     }
   /** The address in the `Link` header; with `since` and `field` also by time. */
   | {
@@ -203,7 +205,12 @@ const pageRules: Readonly<Record<string, Rules>> = {
   ids: { query: parameters, latest: parameters, size, first: optional(integer(0, 2 ** 50)) },
   offset: { offset: parameter, limit: parameter, size },
   page: { page: parameter, size, first: optional(integer(0, 1_000)) },
-  cursor: { cursor: parameter, next: optional(field), field: optional(field) },
+  cursor: {
+    cursor: parameter,
+    next: optional(field),
+    field: optional(field),
+    more: optional(field),
+  },
   link: { since: optional(parameter), field: optional(field) },
   time: { since: parameter, field, size },
   moment: { since: parameter, next: field, limit: parameter, size },

@@ -117,6 +117,8 @@ function byPager(source: Declaration, api: Api): Way {
 
 /** Pages without a record, one after the other, each of which leads to another. */
 const emptyMax = 1_000;
+/** Answers with new records to one question, one after the other: records of a time still come. */
+const sameMax = 100;
 
 /**
  * Refuses pages that have no end: a cursor that leads back to a page of before, the same records
@@ -131,6 +133,7 @@ class Steps {
   #left = 1;
   #size = 1;
   #empty = 0;
+  #same = 0;
   #repeats = 0;
 
   constructor(name: string) {
@@ -138,11 +141,18 @@ class Steps {
   }
 
   add(from: string, next: string, records: readonly Found[]): void {
+    this.#same = from === next ? this.#same + 1 : 0;
+    if (this.#same > sameMax) {
+      throw this.#endless(`the question for ${from} had new records ${sameMax} times in a row`);
+    }
     // The same page may be asked for again, and a moment may have more records than one page.
     if (from === this.#from || from === next) return;
     this.#from = from;
     this.#empty = records.length === 0 ? this.#empty + 1 : 0;
-    if (this.#empty > emptyMax) throw this.#endless(`${emptyMax} pages in a row have no record`);
+    if (this.#empty > emptyMax) {
+      const remedy = 'by cursor, "pages.more" may name a field that tells the end';
+      throw this.#endless(`${emptyMax} pages in a row have no record; ${remedy}`);
+    }
     if (next === this.#mark) {
       throw this.#endless(`the cursor ${next} leads back to a page that was read before`);
     }

@@ -100,7 +100,9 @@ function byPage(name: string, { page, size, first = 1 }: PagesBy<'page'>): Pager
   };
 }
 
-function byCursor(name: string, { cursor: parameter, next, field }: PagesBy<'cursor'>): Pager {
+/** A page without records is not the end: an API may filter after it has cut its pages. */
+function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
+  const { cursor: parameter, next, field, more } = pages;
   const nextOf = ({ body, records }: Answer): unknown => {
     if (next !== undefined) return at(body, next);
     const last = records.at(-1)?.value;
@@ -116,7 +118,9 @@ function byCursor(name: string, { cursor: parameter, next, field }: PagesBy<'cur
       }
       const since = String(found);
       if (since === '' || since === cursor.since) return ended(name, records, cursor, since);
-      return turned(records, cursor, { since, isEnd: records.length === 0 });
+      const isMore = more === undefined ? true : at(answer.body, more);
+      if (typeof isMore === 'boolean') return turned(records, cursor, { since, isEnd: !isMore });
+      throw fieldChanged(name, String(more), 'true or false', isMore);
     },
   };
 }

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { atStandIn } from './fixtures/source-scene.ts';
+
+const token = `\${TOKEN}`;
+
+describe('a secret that an API gives back', () => {
+  const secret = 'p&ss/w=rd+1';
+  const declaration = {
+    name: 'posts',
+    address: 'http://localhost/posts',
+    key: 'id',
+    limits: { perSecond: 5_000 },
+    headers: { authorization: `Bearer ${token}` },
+    query: { api_key: token },
+    records: 'items',
+    pages: { by: 'cursor', cursor: 'cursor', next: 'next' },
+  };
+
+  for (const value of [secret, 'p"ss w/rd&1']) {
+    it(`is masked in errors, however it is written: ${value}`, async () => {
+      const forms = [
+        value,
+        encodeURIComponent(value),
+        encodeURI(value),
+        Buffer.from(value).toString('base64'),
+        JSON.stringify({ key: value }).slice(8, -2),
+        JSON.stringify({ key: value }).slice(8, -2).replaceAll('/', '\\/'),
+        Buffer.from(value).toString('hex'),
+        Buffer.from(value).toString('hex').toUpperCase(),
+        value.replaceAll('&', '&amp;').replaceAll('"', '&quot;'),
+        value.replaceAll('&', '&#38;').replaceAll('"', '&#34;'),
+        Buffer.from(`me:${value}`).toString('base64').slice(4),
+        Buffer.from(`user:${value}`).toString('base64').slice(7),
+      ];
+      await atStandIn(declaration, { TOKEN: value }, async (site, scene) => {
+        for (const form of forms) {
+          // The second is at the place where the text of an error is cut.
+          const text = `${form} ${'x'.repeat(170)} ${form} is not a key`;
+          for (const status of [400, 401]) {
+            site.tell(text, status);
+            const said = String((await scene.run()).outcomes[0]?.reason);
+            assert.match(said, new RegExp(`posts: /posts: ${status} \\$\\{TOKEN`));
+            assert.ok(!said.includes(form.slice(0, 6)), said);
+          }
+        }
+      });
+    });
+  }
+
+  it('is masked where a field or the whole answer is wrong', async () => {
+    for (const answer of [
+      `<html>${secret}`,
+      `{"items":"${secret}"}`,
+      `{"items":[],"next":["${secret}"]}`,
+      // Where the text of an error is cut.
+      `<html>${'x'.repeat(310)}${secret}`,
+      `<html>${' '.repeat(310)}${secret}`,
+      `{"items":"${'x'.repeat(75)}${secret}"}`,
+      `{"items":{"a":"${'x'.repeat(75)}${secret}"}}`,
+    ]) {
+      await atStandIn(declaration, { TOKEN: secret }, async (site, scene) => {
+        site.tell(answer);
+        const { outcomes } = await scene.run();
+        assert.equal(outcomes[0]?.status, 'failed');
+        assert.ok(!String(outcomes[0]?.reason).includes('p&ss'), String(outcomes[0]?.reason));
+      });
+    }
+  });
+
+  it('is masked where pages are by ids', async () => {
+    const query = { from: '{from}', to: '{to}' };
+    const pages = { by: 'ids', size: 10, query, latest: { newest: 1 } };
+    for (const isLatest of [true, false]) {
+      await atStandIn({ ...declaration, pages }, { TOKEN: secret }, async (site, scene) => {
+        site.serve = (request, response) => {
+          const isWrong = isLatest || !request.url?.includes('newest');
+          const id = isWrong ? `${'x'.repeat(75)}${secret}` : 5;
+          response.end(JSON.stringify({ items: [{ id }, { id: isWrong ? secret : 4 }] }));
+        };
+        const { outcomes } = await scene.run();
+        assert.equal(outcomes[0]?.status, 'failed');
+        const said = String(outcomes[0]?.reason);
+        assert.match(said, /must be an integer from 0, got/);
+        assert.ok(!said.includes('p&s'), said);
+      });
+    }
+  });
+
+  it('is not kept as part of a cursor, and sent again as it was', async () => {
+    await atStandIn(declaration, { TOKEN: secret }, async (site, scene, folder) => {
+      const next = `after ${secret} ${Buffer.from(secret).toString('base64')}`;
+      const cursors: string[] = [];
+      site.serve = (request, response) => {
+        const { searchParams } = new URL(request.url ?? '/', 'http://x');
+        cursors.push(searchParams.get('cursor') ?? '');
+        const isFirst = !searchParams.has('cursor');
+        const items = [{ id: isFirst ? 1 : 2 }];
+        response.end(JSON.stringify({ items, next: isFirst ? next : null }));
+      };
+      const { outcomes } = await scene.run();
+      assert.deepEqual([outcomes[0]?.status, outcomes[0]?.trades], ['done', 2]);
+      assert.deepEqual(cursors, ['', next]);
+      for (const file of ['ingest.db', 'ingest.db-wal']) {
+        const kept = await readFile(join(folder, file), 'latin1');
+        assert.ok(!kept.includes('p&ss'), file);
+        assert.ok(!kept.includes(Buffer.from(secret).toString('base64')), file);
+      }
+      await scene.run();
+      assert.deepEqual(cursors.slice(2), [next]);
+    });
+  });
+
+  it('is named by its variable if a header cannot have it', async () => {
+    const work = async () => {};
+    await assert.rejects(atStandIn(declaration, { TOKEN: 'word\n' }, work), {
+      code: 'SOURCE_INVALID',
+      message: /^posts: headers.authorization: the variable TOKEN has a line break or another/,
+    });
+  });
+});
