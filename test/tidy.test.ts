@@ -5,7 +5,6 @@ import { describe, it } from 'node:test';
 import { type Fault, SpillwayError } from 'spillway';
 import { errorCodes } from 'spillway/internal';
 import { httpError, httpErrorCodes } from 'spillway-http';
-import { sqlError, sqlErrorCodes } from 'spillway-sql';
 
 /** A rule that each file must keep. */
 interface Rule {
@@ -288,7 +287,6 @@ describe('the repository', () => {
     const errors = [
       ...errorCodes.map((code) => new SpillwayError(code, '')),
       ...httpErrorCodes.map((code) => httpError(code, '')),
-      ...sqlErrorCodes.map((code) => sqlError(code, '')),
       ...files.filter((file) => /^apps\/[^/]+\/src\//.test(file)).flatMap(faultsIn),
     ];
     const thrown = errors.map(({ code, status, retryable }) => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { Store } from 'spillway';
-import { Database, type SqlErrorCode } from 'spillway-sql';
+import type { ErrorCode, Store } from 'spillway';
+import { Database } from 'spillway-sql';
 
 interface Schema {
   readonly item: { readonly id: number; readonly name: string };
@@ -18,7 +18,7 @@ const names: { name: string }[] = await kysely.selectFrom('item').select('name')
 assert.deepEqual(names, [{ name: 'one' }]);
 // @ts-expect-error: the types travel with the package, so a misspelled column is found.
 await assert.rejects(kysely.selectFrom('item').select('nam').execute(), /no such column/);
-const code: SqlErrorCode = 'DATABASE_MIGRATION';
+const code: ErrorCode = 'DATABASE_MIGRATION';
 await assert.rejects(database.migrate([]), { code });
 await using store: Store = await database.store();
 assert.equal((await store.commit([{ name: 'a', value: 1 }]))?.version, 1);

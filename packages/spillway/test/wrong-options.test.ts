@@ -38,7 +38,7 @@ const wrong: readonly (readonly [string, unknown, string])[] = [
     { sink: store, store, bucket: 5 },
     'Harvest: bucket: must be a bucket, with take() and slow()',
   ],
-  ['Outbound', { rate: '10' }, 'outbound: rate: must be a number above 0, up to 100000, a bucket'],
+  ['Outbound', { rate: '10' }, 'outbound: rate: must be a number above 0, up to 1000000, a bucket'],
   ['Outbound', { rate: null }, 'outbound: rate: must be a number above 0'],
   ['Outbound', { rate: true }, 'outbound: rate: must be a number above 0'],
   ['Outbound', { rate: 0 }, 'outbound: rate: must be a number above 0'],

@@ -6,7 +6,6 @@ export {
   type DatabaseOptions,
   type DatabaseStats,
 } from './database.ts';
-export { type SqlErrorCode, sqlError, sqlErrorCodes } from './errors.ts';
 export type { DatabaseKind, Migration } from './migrate.ts';
 export type { PostgresStats } from './postgres/engine.ts';
 export {

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { type RunOptions, SpillwayError } from 'spillway';
 import type { Engine, RunSql } from './connection.ts';
-import { sqlError } from './errors.ts';
 
 /** The engines that a database runs on. */
 export type DatabaseKind = 'sqlite' | 'postgres';
@@ -75,7 +74,7 @@ async function applyNext(
       const why = cause instanceof Error ? cause.message : String(cause);
       const message = `migration ${next.number} (${next.name}) failed: ${why}`;
       if (cause instanceof SpillwayError) throw new SpillwayError(cause, message, { cause });
-      throw sqlError('DATABASE_MIGRATION', message, { cause });
+      throw new SpillwayError('DATABASE_MIGRATION', message, { cause });
     });
   }
   return true;
@@ -88,14 +87,14 @@ function compare(
 ): void {
   const applied = `migration ${row.number} (${row.name})`;
   if (migration === undefined) {
-    throw sqlError('DATABASE_MIGRATION', `${applied} was applied but is not known here`);
+    throw new SpillwayError('DATABASE_MIGRATION', `${applied} was applied but is not known here`);
   }
   if (row.number === 1 && row.name !== migration.name) {
     const message = `the database is of another program, whose first tables are "${row.name}"`;
-    throw sqlError('DATABASE_MIGRATION', message);
+    throw new SpillwayError('DATABASE_MIGRATION', message);
   }
   if (row.name === migration.name && row.checksum === checksum(migration, kind)) return;
-  throw sqlError('DATABASE_MIGRATION', `${applied} has changed since it was applied`);
+  throw new SpillwayError('DATABASE_MIGRATION', `${applied} has changed since it was applied`);
 }
 
 function statementsOf({ statements }: Migration, kind: DatabaseKind): readonly string[] {

@@ -21,6 +21,7 @@ const faults = {
   DATABASE_CORRUPT: { status: 500, retryable: false },
   DATABASE_FULL: { status: 507, retryable: false },
   DATABASE_LOST: { status: 503, retryable: true },
+  DATABASE_MIGRATION: { status: 500, retryable: false },
   DATABASE_UNUSABLE: { status: 500, retryable: false },
   DEADLINE: { status: 504, retryable: true },
   DOCUMENT_CLOSED: { status: 503, retryable: false },

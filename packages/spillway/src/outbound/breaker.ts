@@ -18,7 +18,7 @@ import {
 } from '../base/options.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions, Task } from '../base/task.ts';
-import { callHook, told } from '../base/tell.ts';
+import { callHook, tellRefusal, told } from '../base/tell.ts';
 import type { Quantiles } from '../meter/histogram.ts';
 import { Meter } from '../meter/meter.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
@@ -197,8 +197,7 @@ export class BreakerCalls<P extends Pass> {
       // The end of a probe is unknown, so a caller that meets one goes by its own backoff.
       retryAfterMs: restMs > 0 ? restMs : undefined,
     });
-    if (told.refused.hasSubscribers) told.refused.publish({ part, error });
-    return error;
+    return tellRefusal(part, error);
   }
 
   /** Tells that the breaker has opened or closed, if it has; a failed probe is no news. */

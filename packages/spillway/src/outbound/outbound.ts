@@ -229,9 +229,11 @@ export function outbound<Fallback = never>(
   return new Outbound(options);
 }
 
-const rateRule = instance((value) => {
-  return positive(rateMax).holds(value) || nested.holds(value);
-}, 'a number above 0, up to 100000, a bucket or the options of one');
+const rateNumber = positive(rateMax);
+const rateRule = instance(
+  (value) => rateNumber.holds(value) || nested.holds(value),
+  `${rateNumber.rule}, a bucket or the options of one`,
+);
 
 /** A part, its options, or false for none. */
 function switchable(part: string): Rule<never> {
