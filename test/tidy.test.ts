@@ -262,6 +262,18 @@ describe('the repository', () => {
     }
   });
 
+  it('names in the tables of docs/parts only options and methods that there are', () => {
+    const code = files.filter((file) => /^packages\/[^/]+\/src\//.test(file)).map(read);
+    const declared = /(?:(?:readonly|function|class|const|async) |^ {2})(\w+)\??[:(<]/gm;
+    const known = new Set([...code.join('\n').matchAll(declared)].map(([, name]) => name));
+    for (const page of files.filter((file) => file.startsWith('docs/parts/'))) {
+      const cells = [...read(page).matchAll(/^\| ([^|]*`[^|]*) \|/gm)].map(([, cell = '']) => cell);
+      const names = cells.flatMap((cell) => [...cell.matchAll(/(\w+)(\(\w*\))?`/g)]);
+      const unknown = names.map(([, name]) => name).filter((name) => !known.has(name));
+      assert.deepEqual(unknown, [], page);
+    }
+  });
+
   it('has in the README only figures that docs/numbers.md has', () => {
     const numbersIn = (text: string) =>
       [...text.matchAll(/\d[\d,]*(\.\d+)?/g)].map(([figure]) => {

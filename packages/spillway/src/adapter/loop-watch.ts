@@ -15,7 +15,7 @@ export class LoopWatch {
     this.#markedAt = now;
   }
 
-  /** Milliseconds for which the loop has been busy since the last mark; at least, not at most. */
+  /** Milliseconds for which the loop has been busy since the last mark: a lower bound. */
   stretch(): number {
     const now = systemClock.now();
     const ms = now - this.#markedAt;
@@ -28,25 +28,26 @@ export class LoopWatch {
   }
 }
 
-/** The watch of this thread. Whoever begins or ends a piece of work marks it. */
+/** The watch of this thread, marked at the beginning and the end of each piece of work. */
 export const loopWatch: LoopWatch = new LoopWatch();
 
 /** Milliseconds of work in one stretch from which on others have waited for the event loop. */
 const longMs = 2;
-/** Long last stretches in a row that make work computing. */
+/** Long stretches in a row from which on the work counts as computing. */
 const longMin = 4;
 
 /**
- * The stretch of a lane's work before it ends, which contains what others did since the last mark.
- * So one long stretch says nothing, but several ends in a row do.
+ * Finds out whether the work of a lane computes on the event loop, by the time from the last mark
+ * to the end of each piece. That may contain work of others, so only several long times in a row
+ * count.
  */
 export class LastStretch {
   #long = 0;
 
   /**
-   * Learns from an end; gives the milliseconds for which the work itself computed, or 0. Its permit
-   * is to come back at the end of the turn: pieces that compute in one turn have waited for each
-   * other, but by itself the first of them would say that it waited for nobody.
+   * Notes the time before an end; gives the milliseconds for which the work itself computed, or 0.
+   * Work that computed gives its permit back at the end of the turn: of several pieces that compute
+   * in one turn, the first would otherwise report that it waited for nobody.
    */
   learn(ms: number): number {
     this.#long = ms >= longMs ? this.#long + 1 : 0;

@@ -44,9 +44,9 @@ export async function runUntilAborted<T>(
   return await leaveOnAbort(Promise.resolve(task(signal)), signal, signal);
 }
 
-/** Work that goes on though its caller has been told, by the signals it was run under. */
+/** Tasks that go on though their callers have left, by the signals they were run under. */
 const leftWork = new WeakMap<AbortSignal, Set<Promise<unknown>>>();
-/** Number of works that were left: while there is none, nothing has to be looked up. */
+/** Number of such tasks: while it is 0, nothing has to be looked up. */
 let leftCount = 0;
 
 /** The same as {@link untilAborted}, and notes the work that is left under the other signal. */

@@ -23,7 +23,7 @@ let isWarned = false;
 /** Warns once if a test has put fake timers (Vitest, Jest, sinon, node:test) in place of Node's. */
 function noticeFakeTimers(): void {
   const current = globalThis.setTimeout;
-  // Those that were there first are known by a property of sinon's fake timers.
+  // Fake timers that were there before this module are known by sinon's property `clock`.
   if (isWarned || (current === globalSetTimeout && !Object.hasOwn(current, 'clock'))) return;
   isWarned = true;
   process.emitWarning(

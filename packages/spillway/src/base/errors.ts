@@ -8,7 +8,7 @@ export interface Fault {
   readonly retryable: boolean;
 }
 
-/** Each code; a refusal is one of our own parts: nothing was begun, which blames no other side. */
+/** All codes. `isRefusal`: one of our own parts refused, nothing was begun, nobody is to blame. */
 const faults = {
   BACKLOG_LEFT: { status: 500, retryable: false },
   BREAKER_OPEN: { status: 503, retryable: true, isRefusal: true },

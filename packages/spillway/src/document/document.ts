@@ -64,7 +64,7 @@ export interface DocumentStats {
   readonly full: boolean;
 }
 
-/** Changes the draft, or gives the value that takes its place; aborted, it is left out. */
+/** Changes the draft, or returns a new value; it is left out if its signal has aborted. */
 export type Change<T> = (draft: T, signal: AbortSignal) => T | undefined | Promise<T | undefined>;
 
 /** A change under way, for calls that come from within it. */

@@ -36,7 +36,7 @@ export interface BreakerState {
   memory: unknown;
 }
 
-/** Leave to call; tells later whether the call still matters. */
+/** Permission to call; its generation tells later whether the call's outcome still counts. */
 export interface Pass {
   readonly generation: number;
   readonly probe: boolean;
@@ -99,7 +99,7 @@ export function learnOutcome(
   }
 }
 
-/** The time from which it is worth asking again, unless the present probe ends before. */
+/** The time at which the next probe may begin; earlier if the present one ends before its limit. */
 export function mayProbeAt(state: BreakerState): number {
   return state.probing ? state.probeEndsAt : state.cooldownEndsAt;
 }

@@ -128,8 +128,8 @@ export class Bucket extends TokenQueue {
   }
 
   /**
-   * Slots before this are gone. Unwanted tokens stop at `burst`; what accrues while somebody waits
-   * and the timer is late is owed to the queue, as far as the life of slots allows.
+   * The time of the oldest slot that can still be given out. Unused tokens are kept up to `burst`;
+   * those that accrue while a caller waits and the timer is late, for as long as a slot lives.
    */
   #oldest(now: number, isContended: boolean): number {
     const { ratePerSecond, burst } = this.#rule;

@@ -94,7 +94,7 @@ export abstract class TokenQueue implements Runner {
   /** Waits for `n` tokens; refuses at once what the queue or the caller's deadline cannot hold. */
   #wait(n: number, signal: AbortSignal | undefined): Promise<void> {
     const { queueMax } = this.#options;
-    // Those whose timer is late have their tokens already: their places are free.
+    // The timer may be late: callers whose tokens have accrued by now leave the queue first.
     if (this.#takers.size >= queueMax) this.serve();
     const retryAfterMs = this.msUntil(this.wanted + n);
     if (this.#takers.size >= queueMax || retryAfterMs > msLeft(signal)) {

@@ -35,7 +35,7 @@ export class StopSignal implements Disposable {
     process.off('SIGTERM', this.#ask).off('SIGINT', this.#ask).off('disconnect', this.#orphan);
   }
 
-  /** The one who started it has gone: nobody is there to be told, or to ask once more. */
+  /** The parent process has ended: nobody reads a message, and no second signal comes. */
   readonly #orphan = (): void => this.#abort();
 
   readonly #ask = (name: NodeJS.Signals): void => {

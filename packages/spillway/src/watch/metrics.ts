@@ -136,7 +136,7 @@ interface Field {
   readonly isCounter: boolean;
 }
 
-/** Adds one value: a number, a truth, a state, numbers by name, or a list of items with numbers. */
+/** Adds one value: number, boolean, state, numbers by name, or a list of items with numbers. */
 function addField(
   families: MetricFamily[],
   prefix: string,

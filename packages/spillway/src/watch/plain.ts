@@ -1,7 +1,7 @@
-/** Deeper than any stats of ours; it also ends what refers to itself. */
+/** Deeper than any stats of ours; it also ends objects that refer to themselves. */
 const depthMax = 12;
 
-/** A copy that JSON can hold: errors by name, code and message, what has no JSON by its name. */
+/** A copy that JSON can hold: errors by name, code and message, class instances by their class. */
 export function plain(value: unknown, depth = 0): unknown {
   if (typeof value === 'bigint' || typeof value === 'symbol') return String(value);
   if (typeof value === 'function') return '[function]';
