@@ -26,12 +26,10 @@ export interface BucketOptions {
   /** Callers that may wait for tokens; one more is refused. An integer from 0. */
   readonly queueMax: number;
   /**
-   * The longest time to get back to the rate after a round of 429s, in milliseconds; from 1. Each
-   * round that halves the rate again before that doubles it, up to twelve times. @default 5_000
+   * The longest time to get back to the rate after a second with 429s, in milliseconds; from 1. Each
+   * one that halves the rate again before that doubles it, up to twelve times. @default 5_000
    */
   readonly recoverMs?: number | undefined;
-  /** Milliseconds in which 429s are one round; from 0. @default 1_000 */
-  readonly roundMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
@@ -101,7 +99,7 @@ export class Bucket extends TokenQueue {
   /**
    * Call after each 429. A stray one lowers the rate by the share of the calls of the last second
    * or two that was refused. When that was more than a quarter, or the other side asks for more
-   * than a round of silence, there is no token for `retryAfterMs` and then half the rate, never
+   * than a second of silence, there is no token for `retryAfterMs` and then half the rate, never
    * below 1/16 of the configured one. The rate grows back evenly.
    */
   slow({ retryAfterMs = 0 }: SlowOptions = {}): void {
@@ -145,7 +143,7 @@ export class Bucket extends TokenQueue {
     const now = this.#clock.now();
     const run = this.#next(n, now);
     if (lastOf(run) > now + dueMs) return false;
-    give(this.#rule, this.#state, run, now);
+    give(this.#state, run, now);
     return true;
   }
 
@@ -172,7 +170,6 @@ export function bucketRules(
     burst: or(integer(burstMin), Math.ceil(ratePerSecond / perSecond)),
     queueMax: integer(0),
     recoverMs: or(number(1, Number.MAX_SAFE_INTEGER), 5_000),
-    roundMs: or(number(0, Number.MAX_SAFE_INTEGER), 1_000),
     clock: or(clockRule, systemClock),
   };
 }

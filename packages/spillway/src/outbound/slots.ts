@@ -14,8 +14,6 @@ export interface BucketRule {
   readonly burst: number;
   /** Time to get back to the rate from nothing, in milliseconds, after a single round of 429s. */
   readonly recoverMs: number;
-  /** Milliseconds in which 429s belong together. */
-  readonly roundMs: number;
 }
 
 /** Slots one behind the other, with nobody else's between them. */
@@ -52,6 +50,8 @@ export type SlotState = {
   countedFrom: number;
 };
 
+/** Milliseconds in which 429s are one round. */
+export const roundMs = 1_000;
 /** Slowing down never goes below this share of the configured rate. */
 const rateShareMin = 1 / 16;
 /** The rate is halved, and all wait, when more than this share of a round was refused. */
@@ -93,9 +93,9 @@ export function nextRun(rule: BucketRule, state: SlotState, n: number, oldest: n
 }
 
 /** Gives out the run that {@link nextRun} has told of; `now` counts it towards a round. */
-export function give(rule: BucketRule, state: SlotState, run: SlotRun, now: number): void {
+export function give(state: SlotState, run: SlotRun, now: number): void {
   state.next = run.at + run.n * run.stepMs;
-  count(rule, state, now);
+  count(state, now);
   state.given += run.n;
 }
 
@@ -116,7 +116,7 @@ export function slowSlots(
   const rate = rateAt(rule, state, now);
   if (now >= state.roundEndsAt) {
     if (rate >= rule.ratePerSecond) state.halvings = 0;
-    state.roundEndsAt = now + rule.roundMs;
+    state.roundEndsAt = now + roundMs;
     state.roundRate = rate;
     state.roundRefused = 0;
     state.isHalved = false;
@@ -129,9 +129,9 @@ export function slowSlots(
     stop(state, pauseEndsAt);
     return 'slowed';
   }
-  count(rule, state, now);
+  count(state, now);
   const share = state.roundRefused / Math.max(1, state.given + state.givenBefore);
-  const isMany = share > manyShare || retryAfterMs > rule.roundMs;
+  const isMany = share > manyShare || retryAfterMs > roundMs;
   const rateMin = rule.ratePerSecond * rateShareMin;
   const next = state.roundRate * (isMany ? 0.5 : 1 - share);
   state.ratePerSecond = Math.max(rateMin, Math.min(rate, next));
@@ -184,7 +184,7 @@ export function recoveryMs({ since, recoverMs }: SlotState, now: number): number
 }
 
 /** Counts tokens by rounds: what is read covers the last one to two of them. */
-function count({ roundMs }: BucketRule, state: SlotState, now: number): void {
+function count(state: SlotState, now: number): void {
   const ms = now - state.countedFrom;
   if (ms < roundMs) return;
   state.givenBefore = ms < 2 * roundMs ? state.given : 0;

@@ -44,7 +44,7 @@ export const reserveSlots: StoreDecision = {
     const ratePerSecond = rateAt(rule, state, now);
     const answer = { at: run.at, stepMs: run.stepMs, round: state.round, ratePerSecond };
     if (n === 0) return { answer };
-    give(rule, state, run, now);
+    give(state, run, now);
     state.next += hairMs;
     return kept(answer, rule, state, now);
   },

@@ -1,5 +1,5 @@
 import { SpillwayError } from '../base/errors.ts';
-import { type BucketRule, type SlotRun, slotLifeMs } from '../outbound/slots.ts';
+import { type BucketRule, roundMs, type SlotRun, slotLifeMs } from '../outbound/slots.ts';
 import {
   reserveSlots,
   type SlotGrant,
@@ -39,7 +39,8 @@ const attemptsMax = 3;
  *     <── what was reserved is void
  */
 export class SlotReserver {
-  readonly #rule: BucketRule;
+  /** Stores that decide in their own language are told the length of a round, too. */
+  readonly #rule: BucketRule & { readonly roundMs: number };
   readonly #link: StoreLink;
   readonly #name: string;
   readonly #time = new StoreTime();
@@ -61,7 +62,7 @@ export class SlotReserver {
   trips = 0;
   isReachable = true;
 
-  constructor(options: SharedOptions, { ratePerSecond, burst, recoverMs, roundMs }: BucketRule) {
+  constructor(options: SharedOptions, { ratePerSecond, burst, recoverMs }: BucketRule) {
     this.#rule = { ratePerSecond, burst, recoverMs, roundMs };
     this.#link = new StoreLink(options);
     this.#name = `bucket/${options.name}`;
