@@ -262,6 +262,23 @@ describe('the repository', () => {
     }
   });
 
+  it('has no room with more lines than docs/decisions/size.md allows', () => {
+    const lines = new Map<string, number>();
+    for (const file of files.filter((each) => source.test(each))) {
+      const [top, name, src, room, inside] = file.split('/');
+      const key = `${top}/${name}/src ${inside === undefined ? src : room}`;
+      lines.set(key, (lines.get(key) ?? 0) + read(file).split('\n').length - 1);
+    }
+    const page = read('docs/decisions/size.md');
+    for (const [key, count] of lines) {
+      const [folder, room] = key.split(' ');
+      const row = new RegExp(`^\\| \`${folder}\` .*\`${room}\` ([\\d,]+)`, 'm');
+      const budget = Number((row.exec(page)?.[1] ?? '0').replaceAll(',', ''));
+      const told = `room ${folder}/${room} has ${count} lines, its budget is ${budget}`;
+      assert.ok(count <= budget, `${told}: cut, or raise it in the same commit with the reason`);
+    }
+  });
+
   it('names in the tables of docs/parts only options and methods that there are', () => {
     const code = files.filter((file) => /^packages\/[^/]+\/src\//.test(file)).map(read);
     const declared = /(?:(?:readonly|function|class|const|async) |^ {2})(\w+)\??[:(<]/gm;
