@@ -26,8 +26,8 @@ export interface BucketOptions {
   /** Callers that may wait for tokens; one more is refused. An integer from 0. */
   readonly queueMax: number;
   /**
-   * The longest time to get back to the rate after a second with 429s, in milliseconds; from 1. Each
-   * one that halves the rate again before that doubles it, up to twelve times. @default 5_000
+   * The longest time to get back to the rate after a second with 429s, in ms; from 1. Each one that
+   * halves the rate again before that doubles it, up to twelve times. @default 5_000
    */
   readonly recoverMs?: number | undefined;
   readonly clock?: Clock | undefined;
