@@ -71,6 +71,14 @@ describe('Coinbase trades', () => {
     assert.deepEqual(answer.missing, []);
   });
 
+  it('are kept whole where the border between two of them is also within one', async () => {
+    for (const note of ['},{', [{ a: 1 }, { a: 2 }], '"},{"']) {
+      const lines = [7, 6, 5].map((id) => JSON.stringify({ ...one(id), note }));
+      site.tell(`[${lines.join(',')}]`);
+      assert.equal(text(await page(5, 8)), `${lines.toReversed().join('\n')}\n`);
+    }
+  });
+
   it('outside of the range are left out; ids within it that did not come are missing', async () => {
     site.tell(JSON.stringify([14, 12, 12, 9, 8, 3].map(one)));
     const answer = await page(7, 14);

@@ -95,7 +95,6 @@ describe('the safety of a TradeTable', () => {
       [good.slice(0, 200), 'TABLE_CORRUPT', /no manifest/],
       ['', 'TABLE_CORRUPT', /no manifest/],
       ['{"some":"json"}', 'TABLE_CORRUPT', /no manifest/],
-      ['{"format":"spillway-trades","formatVersion":1,"x":1}\n{}\n', 'TABLE_CORRUPT', /transform/],
       [
         good.replace('"formatVersion":3', '"formatVersion":4'),
         'TABLE_FUTURE',
@@ -117,20 +116,6 @@ describe('the safety of a TradeTable', () => {
     }
     await writeFile(path, good);
     assert.equal((await table.merge([next], fenceOf(5))).added, 1);
-  });
-
-  it('reads and continues a table of the version before, which had trades only', async () => {
-    await using folder = await temporaryFolder();
-    await tableWith(folder);
-    const path = join(folder.place, newest);
-    const now = await readFile(path, 'utf8');
-    await writeFile(path, now.replace('"formatVersion":3', '"formatVersion":2'));
-    const table = await TradeTable.open({ folder, lines });
-    assert.equal((await table.query(countSql)).rows[0]?.n, 50);
-    const next = await entryOf(folder, tradesOf([60]), { commit: 2 });
-    assert.equal((await table.merge([next], fenceOf(5))).added, 1);
-    const [{ path: second } = { path: '' }] = await folder.list('table/manifest');
-    assert.match(await readFile(join(folder.place, second), 'utf8'), /"formatVersion":3/);
   });
 
   it('says what does not fit into a full disk, and keeps its state', async () => {

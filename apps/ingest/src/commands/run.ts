@@ -183,8 +183,7 @@ export function gapsCommands(): Command {
       const { book } = ingest;
       const rows: { product: string; accepted: number }[] = [];
       for (const product of harvestedOf(named, await book.products())) {
-        const { current: generation } = await book.generations(product);
-        const of = { exchange: book.exchange, product, generation };
+        const of = await book.current(product);
         rows.push({ product, accepted: await acceptGaps(of, ingest, stop.signal) });
       }
       print(rows, json, () => table(rows, 'No gaps.'));
@@ -234,8 +233,7 @@ interface ShownGap {
 async function gapsOf({ book }: Ingest, named: readonly string[]): Promise<ShownGap[]> {
   const rows: ShownGap[] = [];
   for (const product of harvestedOf(named, await book.products())) {
-    const { current: generation } = await book.generations(product);
-    const checkpoint = await book.checkpoint({ exchange: book.exchange, product, generation });
+    const checkpoint = await book.checkpoint(await book.current(product));
     for (const gap of checkpoint?.harvest.gaps ?? []) {
       const [from, to] = [idOf(gap.from), idOf(gap.to)];
       rows.push({ product, from, to: to - 1, ids: to - from, reason: gap.reason });

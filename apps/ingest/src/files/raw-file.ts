@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { promisify } from 'node:util';
 import { constants, zstdCompress, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { checkInteger } from 'spillway/internal';
-import type { TradePage } from '../connectors/page.ts';
+import { itemsOf, pageOf, type TradePage, wantedOf } from '../connectors/page.ts';
 import { ingestError } from '../errors.ts';
 import type { Folder, FolderFile } from './folder.ts';
 
@@ -172,28 +172,12 @@ interface Unpacked {
   readonly engine: { readonly bytesWritten: number };
 }
 
-function isAscending(pages: readonly TradePage[]): boolean {
-  return pages.every(({ ids }, at) => at === 0 || !(Number(ids[0]) <= endOf(pages[at - 1])));
-}
-
-function endOf(page: TradePage | undefined): number {
-  return page?.ids.at(-1) ?? -1;
-}
-
 /** The same trades in order of id, each once: for exchanges whose pages are by time. */
 export function inOrderOfId(pages: readonly TradePage[]): readonly TradePage[] {
-  if (isAscending(pages)) return pages;
-  const trades = pages.flatMap(({ ids, timesUs, lines }) => {
-    const texts = Buffer.from(lines).toString().split('\n');
-    return [...ids].map((id, at) => ({ id, us: timesUs[at] as bigint, line: `${texts[at]}\n` }));
-  });
-  const once = trades.sort((a, b) => a.id - b.id).filter(({ id }, at) => id !== trades[at - 1]?.id);
-  const page = {
-    ids: Float64Array.from(once, ({ id }) => id),
-    timesUs: BigInt64Array.from(once, ({ us }) => us),
-    lines: Buffer.from(once.map(({ line }) => line).join('')),
-  };
-  return [page];
+  const ends = pages.map(({ ids }) => ids.at(-1) ?? -1);
+  const isAscending = pages.every(({ ids }, at) => !(Number(ids[0]) <= (ends[at - 1] ?? -1)));
+  if (isAscending) return pages;
+  return [pageOf(wantedOf(pages.flatMap(itemsOf), { from: 0, to: Infinity }))];
 }
 
 /**

@@ -123,10 +123,6 @@ export class ProductLedger {
     return [...new Set(records.map(({ name }) => name.split('/')[1] as string))];
   }
 
-  static generationRecord(exchange: string, product: string): string {
-    return `generation/${exchange}/${product}`;
-  }
-
   static checkpointName(source: string): string {
     return `checkpoint/${source}`;
   }
@@ -144,6 +140,12 @@ export class ProductLedger {
 
   async generations(product: string, signal?: AbortSignal): Promise<Generations> {
     return generationsOf(await this.#generationRecord(product, signal));
+  }
+
+  /** The generation of a product that counts. */
+  async current(product: string, signal?: AbortSignal): Promise<ProductGeneration> {
+    const { current: generation } = await this.generations(product, signal);
+    return { exchange: this.exchange, product, generation };
   }
 
   /** Notes that there is such a product, so that a listing shows it. */
@@ -167,8 +169,8 @@ export class ProductLedger {
     compare: (built: ProductCheckpoint, before: ProductCheckpoint) => void,
     signal?: AbortSignal,
   ): Promise<void> {
-    const { exchange, product, generation } = of;
-    const name = ProductLedger.generationRecord(exchange, product);
+    const { product, generation } = of;
+    const name = this.#generationName(product);
     for (;;) {
       const { current } = await this.generations(product, signal);
       if (current === generation) return;
@@ -193,7 +195,7 @@ export class ProductLedger {
 
   /** A condition that makes the store refuse a commit once the product has been swapped. */
   async guard(of: ProductGeneration, signal?: AbortSignal): Promise<StoreChange> {
-    const name = ProductLedger.generationRecord(of.exchange, of.product);
+    const name = this.#generationName(of.product);
     const record = await this.#generationRecord(of.product, signal);
     const { current, building } = generationsOf(record);
     if (of.generation !== current && of.generation !== building) {
@@ -217,23 +219,35 @@ export class ProductLedger {
     compared: FeedProof,
     signal?: AbortSignal,
   ): Promise<void> {
-    const name = ProductLedger.checkpointName(sourceName(of));
-    for (;;) {
-      const { records } = await this.#store.read([name], { signal });
-      const checkpoint = records[0] && readCheckpoint(name, records[0].value);
-      if (checkpoint?.feed === undefined) return;
-      const { from, to, contradicted, contradiction } = checkpoint.feed;
+    const change = ({ feed, ...checkpoint }: ProductCheckpoint): ProductCheckpoint | undefined => {
+      if (feed === undefined) return undefined;
+      const { from, to, contradicted, contradiction } = feed;
       // A comparison that began later leaves a part before it that nobody has compared.
       const next = compared.from <= from ? Math.min(to, Math.max(from, compared.to)) : from;
-      const feed: FeedProof = {
-        from: next,
-        to,
+      const sum = {
         contradicted: contradicted + compared.contradicted,
         contradiction: contradiction ?? compared.contradiction,
       };
-      const value = checkpointRecord({ ...checkpoint, feed });
-      const change = { name, ifVersion: records[0]?.version ?? 0, value };
-      if ((await this.#store.commit([change], { signal })) !== undefined) return;
+      return { ...checkpoint, feed: { from: next, to, ...sum } };
+    };
+    await this.change(of, change, (changes) => changes, signal);
+  }
+
+  /** Changes a checkpoint, in one commit that `guard` may bind to a lease. */
+  async change(
+    of: ProductGeneration,
+    change: (checkpoint: ProductCheckpoint) => ProductCheckpoint | undefined,
+    guard: (changes: readonly StoreChange[]) => readonly StoreChange[],
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const name = ProductLedger.checkpointName(sourceName(of));
+    for (;;) {
+      const { records } = await this.#store.read([name], { signal });
+      const [record] = records;
+      const next = record && change(readCheckpoint(name, record.value));
+      if (record === undefined || next === undefined) return;
+      const one = { name, ifVersion: record.version, value: checkpointRecord(next) };
+      if ((await this.#store.commit(guard([one]), { signal })) !== undefined) return;
     }
   }
 
@@ -262,12 +276,16 @@ export class ProductLedger {
     return entries;
   }
 
+  #generationName(product: string): string {
+    return `generation/${this.exchange}/${product}`;
+  }
+
   async #generationRecord(
     product: string,
     signal?: AbortSignal,
   ): Promise<StoredRecord | undefined> {
-    const name = ProductLedger.generationRecord(this.exchange, product);
-    return (await this.#store.read([name], { signal })).records[0];
+    const names = [this.#generationName(product)];
+    return (await this.#store.read(names, { signal })).records[0];
   }
 
   async #change(
@@ -275,7 +293,7 @@ export class ProductLedger {
     change: (now: Generations) => Generations,
     signal?: AbortSignal,
   ): Promise<Generations> {
-    const name = ProductLedger.generationRecord(this.exchange, product);
+    const name = this.#generationName(product);
     for (;;) {
       const record = await this.#generationRecord(product, signal);
       const before = generationsOf(record);
@@ -353,22 +371,14 @@ export async function acceptGaps(
   signal: AbortSignal,
 ): Promise<number> {
   await using lease = await takeProduct(of, context, signal);
-  const { store } = context;
-  const name = ProductLedger.checkpointName(sourceName(of));
-  const { records } = await store.read([name], { signal: lease.signal });
-  if (records[0] === undefined) return 0;
-  const { value, version } = records[0];
-  const checkpoint = readCheckpoint(name, value);
-  const { harvest, accepted = [] } = checkpoint;
-  const gaps = harvest.gaps.map(({ from, to }) => ({ from, to }));
-  const next = {
-    ...checkpoint,
-    harvest: { ...harvest, gaps: [] },
-    accepted: [...accepted, ...gaps],
+  let count = 0;
+  const accept = ({ harvest, accepted = [], ...rest }: ProductCheckpoint): ProductCheckpoint => {
+    const gaps = harvest.gaps.map(({ from, to }) => ({ from, to }));
+    count = gaps.length;
+    return { ...rest, harvest: { ...harvest, gaps: [] }, accepted: [...accepted, ...gaps] };
   };
-  const change = { name, ifVersion: version, value: checkpointRecord(next) };
-  await store.commit(lease.guard([change]), { signal });
-  return gaps.length;
+  await context.book.change(of, accept, (changes) => lease.guard(changes), lease.signal);
+  return count;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { deadline, type HarvestPage, type Task } from 'spillway';
 import type { Connector, TradePosition } from '../connectors/connector.ts';
 import type { FeedForm } from '../connectors/feed-form.ts';
-import type { TradePage } from '../connectors/page.ts';
+import { itemsOf, type TradePage } from '../connectors/page.ts';
 import { readRawLines } from '../files/raw-file.ts';
 import { type Feed, type FeedStats, sleep } from './feed.ts';
 import type { Harvester } from './harvester.ts';
@@ -66,7 +66,6 @@ const holeMs = 1_000;
 const pagesMax = 10;
 /** Comparing what is left may take so long when everything has stopped, in ms. */
 const finishMs = 5_000;
-const maxUs = 2n ** 63n - 1n;
 
 /**
  * Joins a feed to the ledger. The feed only moves the head: trades are committed as a page of the
@@ -244,9 +243,8 @@ export class LiveTrades {
 
   /** Reads from the checkpoint which trades of the feed are still to be compared. */
   async #load(product: string, signal: AbortSignal): Promise<ProductGeneration> {
-    const { book, connector, onContradiction } = this.#options;
-    const { current: generation } = await book.generations(product, signal);
-    const of = { exchange: connector.name, product, generation };
+    const { book, onContradiction } = this.#options;
+    const of = await book.current(product, signal);
     const { feed } = (await book.checkpoint(of, signal)) ?? {};
     const state = this.#stateOf(product);
     const { from = 0, to = 0, contradicted = 0, contradiction } = feed ?? {};
@@ -275,7 +273,7 @@ export class LiveTrades {
     const buffered = feed.page(product, compareFrom, end);
     const isHere = compareFrom >= ownFrom && buffered.ids.length === end - compareFrom;
     const ours = isHere
-      ? [...tradesOf(buffered)]
+      ? tradesOf(buffered)
       : await this.#storedTrades(of, compareFrom, end, signal);
     while (state.compareFrom < end) {
       const from = state.compareFrom;
@@ -303,7 +301,7 @@ export class LiveTrades {
       for (const text of await readRawLines(folder, file, signal)) {
         const value: unknown = JSON.parse(text);
         const { id, us } = form.line(value);
-        if (id >= from && id < to) trades.push([id, { timeUs: BigInt(us), value }]);
+        if (id >= from && id < to) trades.push([id, { timeUs: Number(us), value }]);
       }
     }
     return trades.sort(([a], [b]) => a - b);
@@ -322,11 +320,8 @@ export class LiveTrades {
     const { connector, guard } = this.#options;
     const nothing = { contradicted: 0, contradiction: null };
     if (ours.length === 0) return { from, to, ...nothing };
-    const firstUs = ours.reduce(
-      (least, [, { timeUs }]) => (timeUs < least ? timeUs : least),
-      maxUs,
-    );
-    const cursor = { id: from, since: String((firstUs - 2n) * 1000n), seen: [] };
+    const firstUs = Math.min(...ours.map(([, { timeUs }]) => timeUs));
+    const cursor = { id: from, since: String(BigInt(firstUs - 2) * 1000n), seen: [] };
     // Also ids after those compared: by them it is known that the REST API has come so far.
     const range = {
       from: connector.hasDenseIds ? from : cursor,
@@ -335,7 +330,7 @@ export class LiveTrades {
     const source = connector.source(product, range);
     const page = source.pageAt(range.from) as HarvestPage<TradePosition>;
     const { rows } = await guard((caller) => source.fetch(page, caller), signal);
-    const theirs = new Map(rows.flatMap((row) => [...tradesOf(row)]));
+    const theirs = new Map(rows.flatMap(tradesOf));
     const upTo = Math.max(from, Math.min(to, Math.max(...theirs.keys(), -1) + 1));
     const differences = ours
       .filter(([id, trade]) => id < upTo && !this.#isSame(trade, theirs.get(id)))
@@ -350,7 +345,7 @@ export class LiveTrades {
     const { form } = this.#options;
     return (
       theirs !== undefined &&
-      Math.abs(Number(ours.timeUs - theirs.timeUs)) <= 1 &&
+      Math.abs(ours.timeUs - theirs.timeUs) <= 1 &&
       form.facts(ours.value) === form.facts(theirs.value)
     );
   }
@@ -371,13 +366,12 @@ function differenceOf(product: string, id: number, ours: Trade, theirs: Trade | 
 }
 
 interface Trade {
-  readonly timeUs: bigint;
+  readonly timeUs: number;
   readonly value: unknown;
 }
 
-function* tradesOf({ ids, timesUs, lines }: TradePage): Generator<readonly [number, Trade]> {
-  const texts = Buffer.from(lines).toString().split('\n');
-  for (const [at, id] of ids.entries()) {
-    yield [id, { timeUs: timesUs[at] as bigint, value: JSON.parse(texts[at] as string) }];
-  }
+function tradesOf(page: TradePage): readonly (readonly [number, Trade])[] {
+  return itemsOf(page).map(({ id, us, line }) => {
+    return [id, { timeUs: Number(us), value: JSON.parse(line) }];
+  });
 }

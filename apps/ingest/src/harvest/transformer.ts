@@ -63,8 +63,7 @@ export class Transformer {
       changes.push(...one.changes);
     };
     for (const product of products) {
-      const { current: generation } = await book.generations(product, limit);
-      const of = { exchange: book.exchange, product, generation };
+      const of = await book.current(product, limit);
       const after = this.#mergedTo(of);
       if (after === undefined || request.rebuild) {
         const entries = await book.entries(of, { signal: limit });

@@ -27,8 +27,7 @@ export async function expectedProducts(
   for (const exchange of await ProductLedger.exchanges(store, signal)) {
     const book = new ProductLedger(store, exchange);
     for (const product of await book.products(signal)) {
-      const { current: generation } = await book.generations(product, signal);
-      const of = { exchange, product, generation };
+      const of = await book.current(product, signal);
       const checkpoint = await book.checkpoint(of, signal);
       if (checkpoint === undefined) continue;
       const { begin, harvest, accepted: taken = [], feed } = checkpoint;

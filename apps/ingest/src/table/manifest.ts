@@ -79,13 +79,13 @@ const format = 'spillway-trades';
 const formatVersion = 3;
 
 /** One JSON document, with a checksum of all but its head; the README has its schema. */
-export function encodeManifest(manifest: Manifest): Uint8Array {
+function encodeManifest(manifest: Manifest): Uint8Array {
   const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
   return Buffer.from(`${JSON.stringify({ format, formatVersion, sha256, ...manifest })}\n`);
 }
 
 /** Throws `TABLE_CORRUPT` or `TABLE_FUTURE`, naming the file: it never guesses. */
-export function decodeManifest(bytes: Uint8Array, version: number, place: string): Manifest {
+function decodeManifest(bytes: Uint8Array, version: number, place: string): Manifest {
   const read = parsed(Buffer.from(bytes).toString(), place);
   const { format: found, formatVersion: known, sha256: expected, ...manifest } = read;
   if (found !== format) throw corrupt(place, `it is no manifest of ${format}`);
@@ -93,14 +93,8 @@ export function decodeManifest(bytes: Uint8Array, version: number, place: string
     const what = `${place}: its format is version ${known}, this program knows ${formatVersion}`;
     throw ingestError('TABLE_FUTURE', `${what}; nothing was changed, use a newer program`);
   }
-  if (known === 1) {
-    const what = `${place}: its format is of an earlier program`;
-    const remedy = 'move the folder "table" away, then "ingest transform" makes it anew';
-    throw ingestError('TABLE_CORRUPT', `${what}; ${remedy} from the raw files`);
-  }
   const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
-  // Version 2 had trades and no records.
-  if ((known !== 2 && known !== formatVersion) || sha256 !== expected) {
+  if (known !== formatVersion || sha256 !== expected) {
     throw corrupt(place, 'its checksum does not fit');
   }
   if (manifest.version === version) return manifest;
@@ -115,10 +109,7 @@ type Encoded = Manifest & {
 
 function parsed(text: string, place: string): Encoded {
   try {
-    // An earlier program wrote two documents, the head first.
-    return JSON.parse(
-      /^\{"format":"spillway-trades","formatVersion":1,.*$/m.exec(text)?.[0] ?? text,
-    );
+    return JSON.parse(text);
   } catch (cause) {
     throw corrupt(place, 'it is no manifest', cause);
   }
