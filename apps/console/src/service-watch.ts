@@ -102,8 +102,7 @@ export class ServiceWatch {
     try {
       this.#take((await this.ask('/-/stats', limit)) as StatsAnswer);
       if (this.#looks % errorsEvery === 0) {
-        const { errors } = Object(await this.ask('/-/errors', limit));
-        this.errors = errors ?? [];
+        this.errors = (await this.ask('/-/errors', limit)) as RecentError[];
       }
       this.#looks += 1;
       if (this.silence !== undefined) this.#tell({ state: 'ok', text: 'answers again' });

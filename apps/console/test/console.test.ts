@@ -51,6 +51,9 @@ async function serveShop(data: string): Promise<Served> {
     await over.promise;
     return 'done';
   });
+  server.app.get('/till', async () => {
+    throw new Error('the till is stuck');
+  });
   const id = { type: 'string', maxLength: 100, pattern: '^[a-z0-9]{1,100}$', description: 'x' };
   const params = { type: 'object', properties: { id }, required: ['id'] };
   server.app.get(`/${'a_long-name_'.repeat(5)}/:id`, { schema: { params } }, async () => 'done');
@@ -292,6 +295,16 @@ describe('the console', () => {
     await page.getByRole('heading', { name: 'GET /order' }).waitFor();
   });
 
+  it('lists the failures of a service with their stacks', async () => {
+    await using shop = await serveShop(data);
+    await using opened = await openConsole({ data, port: 0, lookMs: 100 });
+    const page = await show(opened.openUrl());
+    assert.equal((await fetch(`${shop.server.url}/till`)).status, 500);
+    await page.goto(`${new URL(page.url()).origin}/errors?service=shop`);
+    await page.getByText('the till is stuck').first().click();
+    await page.getByText('console.test.ts').waitFor();
+  });
+
   it('is used by keyboard, dark as well, and asks nothing of other sites', async () => {
     await using _shop = await serveShop(data);
     await using opened = await openConsole({ data, port: 0, lookMs: 100 });
@@ -322,7 +335,17 @@ describe('the console', () => {
       const width = Number(await page.evaluate('document.documentElement.scrollWidth'));
       assert.ok(width <= 390, `${name}: ${width}`);
     }
-    await page.goto(`${new URL(page.url()).origin}/api?service=shop`);
+    const { origin } = new URL(page.url());
+    await page.goto(`${origin}/lanes?service=shop`);
+    const numbers = await page
+      .getByRole('row', { name: /orders/ })
+      .locator('.num > span')
+      .all();
+    const boxes = await Promise.all(numbers.map((number) => number.boundingBox()));
+    const shown = boxes.filter((box) => box !== null);
+    const ends = new Set(shown.map(({ x, width }) => Math.round(x + width)));
+    assert.deepEqual([shown.length, ends.size], [3, 1], 'all numbers end at the same edge');
+    await page.goto(`${origin}/api?service=shop`);
     await page.getByRole('heading', { name: /long-name/ }).waitFor();
     const width = Number(await page.evaluate('document.documentElement.scrollWidth'));
     assert.ok(width <= 390, `API: ${width}`);

@@ -26,6 +26,10 @@ describe('metrics', () => {
     );
   });
 
+  it('says what it needs', () => {
+    assert.throws(() => (metrics as () => string)(), /metrics: panel: must be a Panel, got undef/);
+  });
+
   it('counts what only grows, and gives every part a label that Prometheus takes', async () => {
     const panel = new Panel();
     const retry = new Retry();

@@ -47,7 +47,7 @@ describe('changes at run time', () => {
       const more = crowd(way, 7);
       await ticks();
       assert.equal(more.filter((fate) => fate === 'waits').length, 7, 'the queue is as long');
-      assert.throws(() => way.resize(0), /limit: must be an integer from 1/);
+      assert.throws(() => way.resize(0), /(Gate|Lane)\.resize: limit: must be an integer from 1/);
     });
 
     it(`${name} that is paused lets nobody in, and all that fit once it is resumed`, async () => {
@@ -133,7 +133,12 @@ describe('changes at run time', () => {
     await clock.run(Promise.all(calls));
     assert.ok(Math.abs((grants.at(-1) ?? 0) - 14_600) < 1, grants.join());
     assert.equal(bucket.stats.ratePerSecond, 1);
-    assert.throws(() => bucket.resize({ ratePerSecond: 0 }), /ratePerSecond: must be/);
+    assert.throws(
+      () => bucket.resize({ ratePerSecond: 0 }),
+      /Bucket\.resize: ratePerSecond: must be/,
+    );
+    const nothing = () => (bucket.resize as () => void).call(bucket);
+    assert.throws(nothing, /Bucket\.resize: options: must be an object, got undefined/);
   });
 
   it('a bucket that shrinks still serves those who wait for more than its new burst', async () => {

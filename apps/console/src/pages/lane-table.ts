@@ -48,7 +48,7 @@ export function laneTable(
         cell: (lane) => html`${isTrouble(lane) && state('warn', '', 'bare')} ${lane.name}`,
       },
       { name: 'Permits', cell: permits, fold: 'named' },
-      { name: 'Waiting', cell: ({ waiting }) => decimal(waiting), numeric: true },
+      { name: 'Waiting', cell: ({ waiting }) => decimal(waiting), numeric: true, fold: 'named' },
       { name: 'Arrivals', cell: arrivals, numeric: true, fold: 'away' },
       { name: 'Inside p50, p99', cell: times, numeric: true, fold: 'away' },
       { name: 'Little’s law', cell: littlesLaw, numeric: true, fold: 'named' },

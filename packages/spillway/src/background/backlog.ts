@@ -212,7 +212,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
 
   /** Changes how many items may run at once. */
   resize(consumers: number): void {
-    checkInteger('consumers', consumers, 1);
+    checkInteger('Backlog.resize: consumers', consumers, 1);
     this.#consumers = consumers;
     this.#startSoon(microtask);
   }

@@ -89,7 +89,7 @@ export class Gate {
 
   /** Changes the limit. A larger one lets waiters in at once, a smaller one sends nobody out. */
   resize(limit: number): void {
-    checkInteger('limit', limit, 1);
+    checkInteger('Gate.resize: limit', limit, 1);
     if (this.#pausedLimit > 0) this.#pausedLimit = limit;
     else this.#limit = limit;
     this.#dispatch(false);

@@ -179,8 +179,9 @@ export class Lane implements Part, AsyncDisposable {
    * fit, or in a lane that measures up to twice as many as before. A smaller one sends nobody out.
    */
   resize(limit: number): void {
-    check(this.#limit === undefined, 'resize', 'of a lane whose limit is a number', this.name);
-    checkInteger('limit', limit, Math.max(1, this.#permits.promised));
+    const isFree = this.#limit === undefined;
+    check(isFree, 'Lane.resize', 'of a lane whose limit is a number', this.name);
+    checkInteger('Lane.resize: limit', limit, Math.max(1, this.#permits.promised));
     const now = this.#clock.now();
     this.#limitMax = limit;
     this.#pace?.resize(limit, now);

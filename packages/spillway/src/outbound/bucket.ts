@@ -1,4 +1,4 @@
-import { checkNumber } from '../base/check.ts';
+import { check, checkNumber } from '../base/check.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { clockRule, integer, number, or, positive, type Rules, settle } from '../base/options.ts';
 import {
@@ -113,9 +113,10 @@ export class Bucket extends TokenQueue {
    * Changes the rate. What is due to the next caller comes sooner or later in proportion; a burst
    * that was not given follows the rate.
    */
-  resize({ ratePerSecond }: Pick<BucketOptions, 'ratePerSecond'>): void {
-    const options = { ...this.#options, ratePerSecond };
-    const settled = settle('Bucket', options, bucketRules(options, 50, 1));
+  resize(change: Pick<BucketOptions, 'ratePerSecond'>): void {
+    check(Object(change) === change, 'Bucket.resize: options', 'an object', change);
+    const options = { ...this.#options, ratePerSecond: change.ratePerSecond };
+    const settled = settle('Bucket.resize', options, bucketRules(options, 50, 1));
     // A caller that waits for more than the new burst would never be served.
     const burst = Math.max(settled.burst, ...this.wants());
     const rule = { ...settled, burst };

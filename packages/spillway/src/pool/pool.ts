@@ -128,7 +128,7 @@ export class Pool<Module> implements Part, AsyncDisposable {
    * in order, but may go to another worker from now on.
    */
   resize(workers: number): void {
-    checkInteger('workers', workers, 1, workersMax);
+    checkInteger('Pool.resize: workers', workers, 1, workersMax);
     this.#dispatcher.resize(workers);
   }
 

@@ -1,4 +1,5 @@
 import type { BacklogStats } from '../background/backlog.ts';
+import { check } from '../base/check.ts';
 import type { DocumentStats } from '../document/document.ts';
 import type { HarvestStats } from '../harvest/harvest.ts';
 import type { LaneStats } from '../lane/options.ts';
@@ -74,6 +75,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** The numbers of all parts of a panel as Prometheus reads them; its type is `expositionType`. */
 export function metrics(panel: Panel): string {
+  check(typeof Object(panel).read === 'function', 'metrics: panel', 'a Panel', panel);
   return exposition(partMetrics(panel.read()));
 }
 
