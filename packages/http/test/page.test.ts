@@ -11,7 +11,7 @@ async function site(): Promise<FastifyInstance> {
 }
 
 describe('a page', () => {
-  it('has a head, messages and a body, all escaped', () => {
+  it('has a head and a body, all escaped', () => {
     const text = String(
       page({
         title: 'A & B',
@@ -21,7 +21,6 @@ describe('a page', () => {
         styles: ['/a.css'],
         scripts: ['/a.js'],
         data: { 'a"b': { text: '</script><!--', list: [1, null] } },
-        flash: [{ kind: 'error', text: 'no <b>' }],
         body: html`<main>${'<'}</main>`,
       }),
     );
@@ -41,7 +40,6 @@ describe('a page', () => {
       '<script type="module" src="/a.js"></script>',
       '</head>',
       '<body>',
-      '<p role="status" class="flash flash-error">no &lt;b&gt;</p>',
       '<main>&lt;</main>',
       '</body>',
       '</html>',

@@ -1,9 +1,8 @@
 import { gzip } from 'node:zlib';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
 import type { Json } from 'spillway';
 import { jsonText } from 'spillway/internal';
-import type { FlashMessage } from '../session/session.ts';
+import { plugin } from '../base/plugin.ts';
 import { escaped, Html, type HtmlValue, html, Raw } from './html.ts';
 
 export interface PageOptions {
@@ -25,14 +24,12 @@ export interface PageOptions {
   readonly data?: Readonly<Record<string, Json>> | undefined;
   /** Seconds after which a browser without script loads the page again. @default never */
   readonly refreshSeconds?: number | undefined;
-  /** Messages shown before the body. @default none */
-  readonly flash?: readonly FlashMessage[] | undefined;
 }
 
 /** A whole page around a body. */
 export function page(options: PageOptions): Html {
   const { title, body, lang = 'en', meta = {}, links = [], styles = [], scripts = [] } = options;
-  const { data = {}, flash = [], refreshSeconds } = options;
+  const { data = {}, refreshSeconds } = options;
   const refresh = refreshSeconds !== undefined && refreshWithoutScript(refreshSeconds);
   const width = { viewport: 'width=device-width, initial-scale=1', ...meta };
   return html`<!doctype html>
@@ -48,7 +45,6 @@ ${Object.entries(data).map(([id, value]) => inlineData(id, value))}
 ${scripts.map((src) => html`<script type="module" src="${src}"></script>`)}
 </head>
 <body>
-${flash.map(({ kind, text }) => html`<p role="status" class="flash flash-${kind}">${text}</p>`)}
 ${body}
 </body>
 </html>
@@ -94,20 +90,17 @@ function compress(text: string, reply: FastifyReply, done: DoneSending): void {
 type DoneSending = (error: Error | null, payload: unknown) => void;
 
 /** Lets routes answer with `html` and pages, which are compressed for browsers that take it. */
-export const pages: FastifyPluginAsync = fastifyPlugin(
-  async (app) => {
-    const type = 'text/html; charset=utf-8';
-    app.addHook('preSerialization', (_request, reply, payload, done) => {
-      if (payload instanceof Html) reply.type(type).serializer(String);
-      done(null, payload);
-    });
-    // Fastify serialises nothing when the route has said a type that is not JSON.
-    app.addHook('onSend', (request, reply, payload: unknown, done) => {
-      const text = payload instanceof Html ? String(payload) : payload;
-      if (typeof text === 'string' && isWorthCompressing(text, request, reply)) {
-        compress(text, reply, done);
-      } else done(null, text);
-    });
-  },
-  { name: 'spillway-pages', fastify: '5.x' },
-);
+export const pages: FastifyPluginAsync = plugin('pages', async (app) => {
+  const type = 'text/html; charset=utf-8';
+  app.addHook('preSerialization', (_request, reply, payload, done) => {
+    if (payload instanceof Html) reply.type(type).serializer(String);
+    done(null, payload);
+  });
+  // Fastify serialises nothing when the route has said a type that is not JSON.
+  app.addHook('onSend', (request, reply, payload: unknown, done) => {
+    const text = payload instanceof Html ? String(payload) : payload;
+    if (typeof text === 'string' && isWorthCompressing(text, request, reply)) {
+      compress(text, reply, done);
+    } else done(null, text);
+  });
+});

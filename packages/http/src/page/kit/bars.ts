@@ -10,7 +10,7 @@ export interface MeterOptions {
   /** Sentence that says what is seen. @default the percentage */
   readonly label?: string | undefined;
   /** @default 'plain' */
-  readonly tone?: 'plain' | 'good' | 'warn' | 'bad' | 'rest' | undefined;
+  readonly tone?: 'plain' | 'good' | 'warn' | 'bad' | undefined;
   /** True for a thin line. @default false */
   readonly thin?: boolean | undefined;
 }
@@ -86,8 +86,8 @@ export function gauge(options: GaugeOptions): Html {
 ${numbers}</svg>`;
 }
 
-/** A cell is free, in use, lent to somebody else, waiting, done, or tried again. */
-export type CellKind = 'free' | 'on' | 'lent' | 'wait' | 'done' | 'again';
+/** A cell is free, in use, waiting, done, or tried again. */
+export type CellKind = 'free' | 'on' | 'wait' | 'done' | 'again';
 
 const cellsMax = 32;
 

@@ -23,10 +23,7 @@ export interface PlaceLink {
 }
 
 export interface FramedPageOptions
-  extends Pick<
-    PageOptions,
-    'title' | 'lang' | 'meta' | 'styles' | 'scripts' | 'data' | 'refreshSeconds'
-  > {
+  extends Pick<PageOptions, 'title' | 'meta' | 'styles' | 'scripts' | 'refreshSeconds'> {
   /** Content of `main`. */
   readonly main: HtmlValue;
   /** Services of the first row. @default none */
@@ -46,7 +43,7 @@ export interface FramedPageOptions
 /** A page in the frame that all services share: skip link, two rows of navigation, `main`. */
 export function framedPage(options: FramedPageOptions): Html {
   const { title, main, services = [], places = [], tools, toasts } = options;
-  const { lang, styles = [], scripts = [], data, refreshSeconds } = options;
+  const { styles = [], scripts = [], refreshSeconds } = options;
   const body = html`<a class="skip" href="#main">Skip to the page</a>
 <header class="bar">
 ${brand(options.home ?? '/')}
@@ -64,12 +61,10 @@ ${toasts}`;
   return page({
     title,
     body,
-    lang,
     meta: { 'color-scheme': 'light dark', ...options.meta },
     links: [{ rel: 'icon', href: kitUrls.icon }],
     styles: [kitUrls.style, ...styles],
     scripts: [kitUrls.script, ...scripts],
-    data,
     refreshSeconds,
   });
 }

@@ -7,7 +7,7 @@ export type StateName =
   | ('active' | 'running')
   | ('pending' | 'idle' | 'warming')
   | ('paused' | 'draining')
-  | ('failed' | 'warn' | 'lagging')
+  | ('failed' | 'warn')
   | ('ahead' | 'half-open' | 'retry');
 
 /** A state as a word, a shape and a colour; a pill where rows are scanned. */
@@ -146,15 +146,11 @@ export function empty({ title, text, actions }: EmptyOptions): Html {
 /** A message that confirms what a person did. */
 export interface Toast {
   readonly text: string;
-  /** A form's button that takes the change back. @default none */
-  readonly undo?: Html | undefined;
 }
 
 /** Confirms what a person did; read aloud when it appears. */
 export function toasts(messages: readonly Toast[]): Html {
-  const items = messages.map(
-    ({ text, undo }) => html`<div class="toast"><span>${text}</span>${undo}</div>`,
-  );
+  const items = messages.map(({ text }) => html`<div class="toast">${text}</div>`);
   return html`<div class="toasts" role="status">${items}</div>`;
 }
 

@@ -33,18 +33,19 @@ export interface TableOptions<Row> {
   readonly sorted?: { readonly by: string; readonly descending: boolean } | undefined;
   /** Address that sorts by a column; without it no head is a link. */
   readonly sortHref?: ((by: string, descending: boolean) => string) | undefined;
-  /** True if rows become blocks on a phone. @default true */
-  readonly folds?: boolean | undefined;
   /** True if rows are low, for hundreds of them. @default false */
   readonly dense?: boolean | undefined;
   /** Tone of a row that needs a look. @default none */
   readonly tone?: ((row: Row) => 'bad' | 'here' | undefined) | undefined;
 }
 
-/** A table for comparing: names left, numbers right, sorted by links in its head. */
+/**
+ * A table for comparing: names left, numbers right, sorted by links in its head. On a phone its
+ * rows become blocks.
+ */
 export function table<Row>(options: TableOptions<Row>): Html {
-  const { label, columns, rows, key, tone, folds = true, dense = false } = options;
-  const kind = classes('table', { folds, dense });
+  const { label, columns, rows, key, tone, dense = false } = options;
+  const kind = classes('table folds', { dense });
   const hasCorner = columns.some(({ fold }) => fold === 'corner');
   const places = columns.map((column, at) => placeOf(column, at, hasCorner));
   const body = rows.map((row) => {
