@@ -28,6 +28,12 @@ export interface Run {
   readonly isLong?: boolean | undefined;
   /** The round that counts: the best where noise can only add. @default 'median' */
   readonly counts?: 'median' | 'best';
+  /**
+   * True if the ratio is the median of the ratios of all rounds, in each of which the contenders
+   * ran one right after the other, in turns the one or the other first: noise that lasts longer
+   * than a round is in both of them. @default false: the ratio of the two figures
+   */
+  readonly isPaired?: boolean;
 }
 
 /** Does a run with one contender, until its process is ended, and gives back figures by name. */
@@ -66,6 +72,7 @@ export type Range = readonly [least: number, most: number];
 interface Reading {
   readonly value: number;
   readonly range: Range;
+  readonly rounds: readonly number[];
 }
 
 /** At least so many times better than the peer. */
@@ -103,9 +110,11 @@ export async function contest(name: string, bench: Bench, quick: boolean): Promi
         const values = all.map((result) => result[figure.name] ?? Number.NaN);
         const best = figure.better === 'more' ? Math.max : Math.min;
         const value = run.counts === 'best' ? best(...values) : median(values);
-        readings.set(contender, { value, range: [Math.min(...values), Math.max(...values)] });
+        const range: Range = [Math.min(...values), Math.max(...values)];
+        readings.set(contender, { value, range, rounds: values });
       }
-      rows.push(...compare(`${name}: ${run.name}: ${figure.name}`, figure, readings, bench));
+      const title = `${name}: ${run.name}: ${figure.name}`;
+      rows.push(...compare(title, { figure, readings, isPaired: run.isPaired === true }, bench));
     }
   }
   return rows;
@@ -121,19 +130,28 @@ async function rounds(run: Run, corners: Map<string, Corner>, quick: boolean): P
   };
   for (let round = 0; round < (quick ? 1 : run.rounds); round += 1) {
     if (run.together) await Promise.all([...corners].map(measure));
-    else for (const entry of corners) await measure(entry);
+    else {
+      const isTurned = run.isPaired === true && round % 2 === 1;
+      const order = isTurned ? [...corners].reverse() : corners;
+      for (const entry of order) await measure(entry);
+    }
   }
   return results;
 }
 
+interface Comparison {
+  readonly figure: Figure;
+  readonly readings: ReadonlyMap<string, Reading>;
+  readonly isPaired: boolean;
+}
+
 function compare(
   name: string,
-  { unit, better, targets }: Figure,
-  readings: ReadonlyMap<string, Reading>,
+  { figure: { unit, better, targets }, readings, isPaired }: Comparison,
   { contenders, yardsticks }: Bench,
 ): Row[] {
   const [us = '', ...others] = Object.keys(contenders);
-  const none: Reading = { value: Number.NaN, range: [Number.NaN, Number.NaN] };
+  const none: Reading = { value: Number.NaN, range: [Number.NaN, Number.NaN], rounds: [] };
   const reading = (contender: string): Reading => readings.get(contender) ?? none;
   const value = (contender: string): number => reading(contender).value;
   const sign = better === 'more' ? -1 : 1;
@@ -144,7 +162,11 @@ function compare(
   const row = (peerName: string, target?: Target): Row => {
     const ours = value(us);
     const peer = value(peerName);
-    const ratio = better === 'more' ? ours / peer : peer / ours;
+    const ratioOf = (mine: number, theirs = Number.NaN): number =>
+      better === 'more' ? mine / theirs : theirs / mine;
+    const theirs = reading(peerName).rounds;
+    const ratios = reading(us).rounds.map((mine, at) => ratioOf(mine, theirs[at]));
+    const ratio = isPaired ? median(ratios) : ratioOf(ours, peer);
     const met = target?.met({ ours, peer, ratio }) ?? null;
     const ranges = { oursRange: reading(us).range, peerRange: reading(peerName).range };
     return {
