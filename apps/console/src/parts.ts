@@ -47,15 +47,9 @@ const depthMax = 8;
 
 /** Finds the parts in the stats of a service. A part without a name gets that of its place. */
 export function findParts(stats: unknown): Parts {
-  const lists: Record<keyof Parts, object[]> = {
-    lanes: [],
-    pools: [],
-    buckets: [],
-    breakers: [],
-    leases: [],
-    backlogs: [],
-    harvests: [],
-  };
+  const lists = Object.fromEntries(
+    Object.values(kinds).map((list): [string, object[]] => [list, []]),
+  ) as Record<keyof Parts, object[]>;
   const walk = (value: unknown, path: readonly string[]): void => {
     if (typeof value !== 'object' || value === null || path.length > depthMax) return;
     const list = kinds[String((value as { kind?: unknown }).kind)];

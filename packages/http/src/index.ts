@@ -1,7 +1,7 @@
 export { addressKey } from './base/address-key.ts';
 export { type HttpErrorCode, httpError, httpErrorCodes } from './base/errors.ts';
 export { buildValidator } from './base/schema.ts';
-export { formFields, forms } from './body/forms.ts';
+export { formFields, forms } from './body/parsers.ts';
 export { failures } from './failure/answer.ts';
 export { failureOf, wantsPage } from './failure/failure.ts';
 export { type RecentError, RecentErrors } from './failure/recent-errors.ts';

@@ -19,8 +19,11 @@ export {
   type ChartLine,
   type ChartTick,
   type LineChartOptions,
+  legend,
   lineChart,
   type Point,
+  type SparklineOptions,
+  sparkline,
 } from './page/kit/chart.ts';
 export { type ErrorPageOptions, errorPage } from './page/kit/error-page.ts';
 export {
@@ -75,7 +78,6 @@ export {
   tag,
   toasts,
 } from './page/kit/parts.ts';
-export { legend, type SparklineOptions, sparkline } from './page/kit/small-chart.ts';
 export {
   type Column,
   type PagerOptions,

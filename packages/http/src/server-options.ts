@@ -1,21 +1,6 @@
 import type { ServerOptions as TlsOptions } from 'node:https';
 import type { FastifyBaseLogger } from 'fastify';
-import { type Clock, type Lane, systemClock } from 'spillway';
-import {
-  check,
-  clockRule,
-  type Filled,
-  having,
-  instance,
-  integer,
-  laneRule,
-  maybe,
-  nested,
-  number,
-  or,
-  settle,
-  word,
-} from 'spillway/internal';
+import type { Clock, Lane } from 'spillway';
 import type { RecentErrors } from './failure/recent-errors.ts';
 import type { IdempotencyOptions } from './idempotency/idempotency.ts';
 import type { OperatorOptions } from './operator/operator.ts';
@@ -104,79 +89,4 @@ export interface ServerOptions {
    */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
   readonly clock?: Clock | undefined;
-}
-
-const proxies = instance((value) => {
-  if (Array.isArray(value)) return value.every(word.holds);
-  return typeof value === 'boolean' || word.holds(value) || integer(0).holds(value);
-}, 'true, false, an address or net, a list of them, or the number of proxies in a row');
-const logger = instance((value) => {
-  return typeof value === 'boolean' || typeof Object(value).warn === 'function';
-}, 'true, false or a logger');
-const mediaTypes = instance((value) => {
-  return Array.isArray(value) && value.every(word.holds);
-}, 'an array of media types');
-
-const rules = {
-  name: or(word, 'http' as string),
-  host: or(word, '127.0.0.1' as string),
-  port: or(integer(0, 65_535), 0),
-  https: maybe(nested),
-  lane: maybe(laneRule),
-  operator: or(nested, {} as OperatorOptions),
-  rate: maybe(nested),
-  primaryOnly: maybe(nested),
-  sessions: maybe(nested),
-  csrf: maybe(instance((value) => value === false || nested.holds(value), 'an object or false')),
-  idempotency: maybe(nested),
-  hub: maybe(having('a WebSocketHub', 'plugin', 'broadcast')),
-  live: maybe(nested),
-  bodyBytesMax: or(integer(1), 1_048_576),
-  bodyTypes: maybe(mediaTypes),
-  headerBytesMax: or(integer(1), 16_384),
-  connectionsMax: or(integer(1), 10_000),
-  connectionsPerAddressMax: maybe(integer(1)),
-  headersMsMax: or(integer(1), 10_000),
-  requestMsMax: or(integer(1), 300_000),
-  keepAliveMs: or(integer(1), 65_000),
-  silentMsMax: or(integer(1), 120_000),
-  closeMsMax: or(number(0), 5_000),
-  lameDuckMs: or(number(0), 0),
-  loopMsMax: or(number(0), 1),
-  loopDelayMsMax: or(number(1), 1_000),
-  contentSecurityPolicy: maybe(word),
-  log: maybe(logger),
-  errors: maybe(having('a RecentErrors', 'add', 'list')),
-  trustProxy: or(proxies, false as NonNullable<ServerOptions['trustProxy']>),
-  clock: or(clockRule, systemClock),
-};
-
-/** The options of a server, with their defaults. */
-export type ServerSettings = ServerOptions & Filled<Pick<ServerOptions, Defaulted>>;
-
-type Defaulted =
-  | 'name'
-  | 'host'
-  | 'port'
-  | 'operator'
-  | 'bodyBytesMax'
-  | 'headerBytesMax'
-  | 'connectionsMax'
-  | 'headersMsMax'
-  | 'requestMsMax'
-  | 'keepAliveMs'
-  | 'silentMsMax'
-  | 'closeMsMax'
-  | 'lameDuckMs'
-  | 'loopMsMax'
-  | 'loopDelayMsMax'
-  | 'trustProxy'
-  | 'clock';
-
-/** Checks the options and fills in the defaults; nested ones are checked by their parts. */
-export function settleServer(options: ServerOptions): ServerSettings {
-  const settings = settle<ServerOptions, typeof rules>('createServer', options, rules);
-  const { headersMsMax, requestMsMax } = settings;
-  check(requestMsMax >= headersMsMax, 'requestMsMax', 'no less than headersMsMax', requestMsMax);
-  return settings;
 }

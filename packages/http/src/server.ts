@@ -4,16 +4,38 @@ import fastify, {
   type FastifyReply,
   type FastifyServerOptions,
 } from 'fastify';
-import { type Clock, type CloseOptions, deadline, type Part, wallClock } from 'spillway';
-import { tracing } from 'spillway/internal';
+import {
+  type Clock,
+  type CloseOptions,
+  deadline,
+  type Part,
+  systemClock,
+  wallClock,
+} from 'spillway';
+import {
+  check,
+  clockRule,
+  having,
+  instance,
+  integer,
+  laneRule,
+  maybe,
+  nested,
+  number,
+  or,
+  type Settled,
+  settle,
+  tracing,
+  word,
+} from 'spillway/internal';
 import { buildValidator } from './base/schema.ts';
 import { bodyGuard } from './body/body-guard.ts';
-import { forms } from './body/forms.ts';
-import { readJson } from './body/json.ts';
 import { answerUnrouted, withoutBody } from './body/methods.ts';
+import { forms, readJson } from './body/parsers.ts';
 import { Failures } from './failure/answer.ts';
 import { RecentErrors } from './failure/recent-errors.ts';
 import { idempotency } from './idempotency/idempotency.ts';
+import type { OperatorOptions } from './operator/operator.ts';
 import { Operator } from './operator/operator.ts';
 import { Routes } from './operator/routes.ts';
 import { kitAssets } from './page/kit/assets.ts';
@@ -27,14 +49,14 @@ import { Connections } from './request/connections.ts';
 import { type Guard, guardHook, type Refuse } from './request/guard.ts';
 import { Headers, requestId } from './request/headers.ts';
 import { LoopGuard } from './request/loop-guard.ts';
-import { type ServerOptions, type ServerSettings, settleServer } from './server-options.ts';
+import type { ServerOptions } from './server-options.ts';
 import { csrf } from './session/csrf.ts';
 import { requirePrimary } from './session/primary-only.ts';
 import { sessions } from './session/session.ts';
 
 /**
- * Connections that may wait to be accepted. Node's 511 are gone in a moment's pause of a server
- * that thousands of clients return to, and whoever is dropped tries again only after a second.
+ * Connections that may wait to be accepted. Node's 511 are full when thousands of clients come back
+ * during a short pause of the server; the kernel drops the others, who try again a second later.
  */
 const backlog = 4_096;
 /** Interval of the checks for connections that are too slow, in milliseconds. */
@@ -45,10 +67,59 @@ const lookMs = 1_000;
  */
 const pluginMsMax = 60_000;
 
+const proxies = instance((value) => {
+  if (Array.isArray(value)) return value.every(word.holds);
+  return typeof value === 'boolean' || word.holds(value) || integer(0).holds(value);
+}, 'true, false, an address or net, a list of them, or the number of proxies in a row');
+const logger = instance((value) => {
+  return typeof value === 'boolean' || typeof Object(value).warn === 'function';
+}, 'true, false or a logger');
+const mediaTypes = instance((value) => {
+  return Array.isArray(value) && value.every(word.holds);
+}, 'an array of media types');
+
+const rules = {
+  name: or(word, 'http' as string),
+  host: or(word, '127.0.0.1' as string),
+  port: or(integer(0, 65_535), 0),
+  https: maybe(nested),
+  lane: maybe(laneRule),
+  operator: or(nested, {} as OperatorOptions),
+  rate: maybe(nested),
+  primaryOnly: maybe(nested),
+  sessions: maybe(nested),
+  csrf: maybe(instance((value) => value === false || nested.holds(value), 'an object or false')),
+  idempotency: maybe(nested),
+  hub: maybe(having('a WebSocketHub', 'plugin', 'broadcast')),
+  live: maybe(nested),
+  bodyBytesMax: or(integer(1), 1_048_576),
+  bodyTypes: maybe(mediaTypes),
+  headerBytesMax: or(integer(1), 16_384),
+  connectionsMax: or(integer(1), 10_000),
+  connectionsPerAddressMax: maybe(integer(1)),
+  headersMsMax: or(integer(1), 10_000),
+  requestMsMax: or(integer(1), 300_000),
+  keepAliveMs: or(integer(1), 65_000),
+  silentMsMax: or(integer(1), 120_000),
+  closeMsMax: or(number(0), 5_000),
+  lameDuckMs: or(number(0), 0),
+  loopMsMax: or(number(0), 1),
+  loopDelayMsMax: or(number(1), 1_000),
+  contentSecurityPolicy: maybe(word),
+  log: maybe(logger),
+  errors: maybe(having('a RecentErrors', 'add', 'list')),
+  trustProxy: or(proxies, false as NonNullable<ServerOptions['trustProxy']>),
+  clock: or(clockRule, systemClock),
+};
+
+type ServerSettings = Settled<ServerOptions, typeof rules>;
+
 interface HttpServerParts {
   readonly operator: Operator;
   readonly connections: Connections;
-  readonly settings: ServerSettings;
+  readonly name: string;
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly clock: Clock;
 }
 
 /** A Fastify server that is a part of a service: `new Service({ parts: [store, server] })`. */
@@ -58,18 +129,13 @@ export class HttpServer implements Part, AsyncDisposable {
   readonly app: FastifyInstance;
   /** The interface for operators, on a socket or a port of its own. */
   readonly operator: Operator;
-  readonly #connections: Connections;
-  readonly #listen: { readonly host: string; readonly port: number };
-  readonly #clock: Clock;
+  readonly #parts: HttpServerParts;
 
-  constructor(app: FastifyInstance, { operator, connections, settings }: HttpServerParts) {
-    const { name, host, port, clock } = settings;
-    this.name = name;
+  constructor(app: FastifyInstance, parts: HttpServerParts) {
+    this.name = parts.name;
     this.app = app;
-    this.operator = operator;
-    this.#connections = connections;
-    this.#listen = { host, port };
-    this.#clock = clock;
+    this.operator = parts.operator;
+    this.#parts = parts;
   }
 
   /** The address at which it listens: `http://127.0.0.1:8080`. */
@@ -79,7 +145,7 @@ export class HttpServer implements Part, AsyncDisposable {
 
   /** The number of open connections, those of WebSockets included. */
   get connections(): number {
-    return this.#connections.count;
+    return this.#parts.connections.count;
   }
 
   async start({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
@@ -88,7 +154,7 @@ export class HttpServer implements Part, AsyncDisposable {
     tracing.tracer?.listen(this.app.server as Server);
     await this.operator.start();
     try {
-      await this.app.listen({ ...this.#listen, backlog });
+      await this.app.listen({ ...this.#parts.listen, backlog });
     } catch (error) {
       await this.operator.close();
       throw error;
@@ -96,7 +162,7 @@ export class HttpServer implements Part, AsyncDisposable {
   }
 
   get ready(): boolean {
-    return this.app.server.listening && !this.#connections.isFading;
+    return this.app.server.listening && !this.#parts.connections.isFading;
   }
 
   /**
@@ -104,9 +170,9 @@ export class HttpServer implements Part, AsyncDisposable {
    * the caller, and cuts the rest.
    */
   async close({ withinMs = Infinity, signal }: CloseOptions = {}): Promise<void> {
-    using limit = deadline(this.#clock, withinMs, signal);
-    await this.#connections.fade(limit.signal);
-    const cut = () => this.#connections.cut();
+    using limit = deadline(this.#parts.clock, withinMs, signal);
+    await this.#parts.connections.fade(limit.signal);
+    const cut = () => this.#parts.connections.cut();
     if (limit.signal.aborted) cut();
     limit.signal.addEventListener('abort', cut, { once: true });
     await this.app.close();
@@ -120,8 +186,9 @@ export class HttpServer implements Part, AsyncDisposable {
 
 /** A server that is safe as it is: each route has a lane, a deadline and limits on all it takes. */
 export async function createServer(options: ServerOptions = {}): Promise<HttpServer> {
-  const settings = settleServer(options);
-  const { clock, log, errors = new RecentErrors({ clock }) } = settings;
+  const settings = settle('createServer', options, rules);
+  const { clock, log, errors = new RecentErrors({ clock }), headersMsMax, requestMsMax } = settings;
+  check(requestMsMax >= headersMsMax, 'requestMsMax', 'no less than headersMsMax', requestMsMax);
   const routes = new Routes(clock, settings.loopMsMax);
   const headers = new Headers(settings.contentSecurityPolicy);
   const tell = log === false ? undefined : (change: object) => logState(change, log);
@@ -134,7 +201,7 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
     failures?.answer(error, reply);
   };
   const app = fastify(fastifyOptions(settings, onFrameworkError)) as unknown as FastifyInstance;
-  failures = new Failures(app, { errors, headers, routes, isLogging: log === undefined });
+  failures = new Failures(app, { errors, routes, isLogging: log === undefined });
   const connections = connectionsOf(app, settings);
   const loop = new LoopGuard(settings.loopDelayMsMax);
   app.addHook('onListen', async () => loop.start());
@@ -181,7 +248,8 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
   if (settings.live !== undefined) await app.register(live, { clock, ...settings.live });
   if (settings.hub !== undefined) await app.register(settings.hub.plugin);
   answerUnrouted(app);
-  return new HttpServer(app, { operator, connections, settings });
+  const { name, host, port } = settings;
+  return new HttpServer(app, { operator, connections, name, listen: { host, port }, clock });
 }
 
 /** Writes a change of state: to the logger, or as a line of JSON to stderr. */

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Html } from 'spillway-http';
 import { framedPage, type PlaceLink } from 'spillway-http/kit';
+import { advise } from '../advice.ts';
 import type { View } from '../open.ts';
 
 /** A page of the console in its second row of links. */
@@ -25,24 +26,32 @@ export interface FrameOptions {
 export function sendPage(
   reply: FastifyReply,
   { title, main }: { readonly title: string; readonly main: Html },
-  { view, places }: FrameOptions,
+  options: FrameOptions,
 ): FastifyReply {
-  const page = framedPage({
-    title,
-    main,
-    styles: [style],
-    services: [{ name: 'Console', href: '/', current: true }],
-    places: placeLinks(places, view()),
-  });
+  const page = framed(main, options, { title });
   return reply.type('text/html; charset=utf-8').header('cache-control', 'no-store').send(page);
 }
 
-/** The links to all places, with their numbers. */
-export function placeLinks(places: readonly Place[], view: View, current?: Place): PlaceLink[] {
-  return places.map((place) => {
-    const number = place.count?.(view) ?? 0;
-    const link = { name: place.name, href: place.path, current: place === current };
-    return number > 0 ? { ...link, count: String(number) } : link;
+/** A page in the frame of the console: that of a place, which is live, or one with a title. */
+export function framed(
+  main: Html,
+  { view, places }: FrameOptions,
+  { title, place }: { readonly title?: string; readonly place?: Place },
+): Html {
+  const shown = view();
+  const warning = advise(shown.services)[0]?.title;
+  const links = places.map((each): PlaceLink => {
+    const number = each.count?.(shown) ?? 0;
+    const count = number > 0 ? String(number) : undefined;
+    return { name: each.name, href: each.path, current: each === place, count };
+  });
+  return framedPage({
+    title: title ?? warning ?? 'All calm',
+    main,
+    live: place !== undefined,
+    styles: [style],
+    services: [{ name: 'Console', href: '/', current: true, warning }],
+    places: links,
   });
 }
 

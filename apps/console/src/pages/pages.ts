@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { BoundedMap } from 'spillway';
-import { type Html, html, type State } from 'spillway-http';
-import { errorPage, framedPage } from 'spillway-http/kit';
+import { html, type State } from 'spillway-http';
+import { errorPage } from 'spillway-http/kit';
 import { advise } from '../advice.ts';
 import type { View } from '../open.ts';
 import { addActions } from './act.ts';
 import { addApi } from './api.ts';
-import { cookieName, type Place, placeLinks, sessionOf, style } from './frame.ts';
+import { cookieName, framed, type Place, sessionOf, style } from './frame.ts';
 import { addLaunch } from './launch.ts';
 import { advisorView, errorsView, eventsView, lanesView, poolsView, routesView } from './lists.ts';
 import { nowView } from './now.ts';
@@ -63,22 +63,10 @@ export function addPages(app: FastifyInstance, { shown, view, tokens }: PagesOpt
       states: [shown],
       key: (request) => serviceOf(request, view()),
       view: (service) => html`<div class="stack">${place.show(view(), service)}</div>`,
-      page: (main) => framed(place, main, view()),
+      page: (main) => framed(main, { view, places }, { place }),
     });
   }
   for (const add of [addActions, addApi, addLaunch]) add(app, { view, places });
-}
-
-function framed(current: Place, main: Html, view: View): Html {
-  const warning = advise(view.services)[0]?.title;
-  return framedPage({
-    title: warning ?? 'All calm',
-    main,
-    live: true,
-    styles: [style],
-    services: [{ name: 'Console', href: '/', current: true, warning }],
-    places: placeLinks(places, view, current),
-  });
 }
 
 /** The service that the page is about: the one asked for, if there is one of that name. */

@@ -22,7 +22,7 @@ export function addressKey(ip: string | undefined): string {
   return bytes.join('.');
 }
 
-/** The owner of the address that a request comes from; what is no address in a header is not. */
+/** The owner of a request's address; a forwarded header that holds no IP address is ignored. */
 export function clientKey({ ip, socket }: FastifyRequest): string {
   return addressKey(isIP(ip) === 0 ? socket.remoteAddress : ip);
 }

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Clock } from 'spillway';
+import { repeat } from './repeat.ts';
 import { Sweep } from './sweep.ts';
 
 /** A comment line: it shows a client of server-sent events that the connection is alive. */
@@ -89,7 +90,10 @@ export class NewestStreams {
       this.#open.delete(stream);
       if (this.#open.size === 0) this.#stop();
     });
-    if (this.#timer === undefined) this.#arm();
+    this.#timer ??= repeat(this.#options.clock, this.#options.beatMs, () => {
+      this.#options.onBeat?.();
+      this.#beats.start();
+    });
     return stream;
   }
 
@@ -97,14 +101,6 @@ export class NewestStreams {
   close(): void {
     this.#stop();
     for (const stream of [...this.#open]) stream.push(null);
-  }
-
-  #arm(): void {
-    this.#timer = this.#options.clock.after(this.#options.beatMs, () => {
-      this.#arm();
-      this.#options.onBeat?.();
-      this.#beats.start();
-    });
   }
 
   #stop(): void {

@@ -26,7 +26,7 @@ export function bodyGuard(app: FastifyInstance, types: readonly string[] = commo
   });
   return (request, _reply, { bodyTypes: allowed = types }) => {
     const { method } = request;
-    // A path that no route has takes no body of any kind: that it is not there is the answer.
+    // A path without a route takes no body: its answer is 404.
     const isUnread = method === 'GET' || method === 'HEAD' || request.is404;
     if (isUnread || !hasBody(request)) return;
     const { bodyLimit } = request.routeOptions;

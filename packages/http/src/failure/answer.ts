@@ -4,12 +4,11 @@ import type {
   FastifyPluginAsync,
   FastifyReply,
 } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
 import { SpillwayError, wallClock } from 'spillway';
 import { type Failure, failureBody, failureType, textOf } from 'spillway/internal';
+import { plugin } from '../base/plugin.ts';
 import type { Routes } from '../operator/routes.ts';
 import { errorPage } from '../page/kit/error-page.ts';
-import type { Headers } from '../request/headers.ts';
 import { refuseBody } from '../request/unread-body.ts';
 import { failureOf, wantsPage } from './failure.ts';
 import type { RecentErrors } from './recent-errors.ts';
@@ -30,7 +29,6 @@ declare module 'fastify' {
 
 export interface FailuresOptions {
   readonly errors: RecentErrors;
-  readonly headers: Headers;
   readonly routes: Routes;
   /** True if unexpected failures are written to stderr, for a server without a logger. */
   readonly isLogging: boolean;
@@ -98,16 +96,18 @@ export class Failures {
     if (raw.destroyed) return;
     const failure = failureOf(error);
     this.#keep(error, failure, reply);
-    const { headers, routes } = this.#options;
     const body = failureBody(failure, request.id);
     refuseBody(reply);
-    const lines = headers.linesOf(reply);
+    const lines: string[] = [];
+    // Those of every answer, and those that guards have set.
+    const headers = reply.getHeaders();
+    for (const name in headers) lines.push(name, String(headers[name]));
     for (const [name, value] of Object.entries(failure.headers)) lines.push(name, value);
     lines.push('cache-control', 'no-store', 'content-type', failureType);
     lines.push('content-length', String(Buffer.byteLength(body)));
     raw.writeHead(failure.status, lines);
     raw.end(request.method === 'HEAD' ? undefined : body);
-    routes.refused(config.numbers, failure.status);
+    this.#options.routes.refused(config.numbers, failure.status);
   }
 
   /** Answers past all hooks if a hook or a header of the answer has failed; true if it did. */
@@ -169,14 +169,11 @@ function pageOf({ code, status, message: detail, headers }: Failure, { request }
 }
 
 /** Answers errors as `createServer` does, on a Fastify instance of your own. */
-export const failures: FastifyPluginAsync = fastifyPlugin(
-  async (app: FastifyInstance) => {
-    app.setErrorHandler((error, request, reply) => {
-      const failure = failureOf(error, request.routeOptions.bodyLimit);
-      if (failure.isUnexpected) request.log.error({ err: error }, 'unexpected failure');
-      reply.code(failure.status).headers({ ...failure.headers, 'cache-control': 'no-store' });
-      reply.type(failureType).serializer(String).send(failureBody(failure, request.id));
-    });
-  },
-  { name: 'spillway-failures', fastify: '5.x' },
-);
+export const failures: FastifyPluginAsync = plugin('failures', async (app) => {
+  app.setErrorHandler((error, request, reply) => {
+    const failure = failureOf(error, request.routeOptions.bodyLimit);
+    if (failure.isUnexpected) request.log.error({ err: error }, 'unexpected failure');
+    reply.code(failure.status).headers({ ...failure.headers, 'cache-control': 'no-store' });
+    reply.type(failureType).serializer(String).send(failureBody(failure, request.id));
+  });
+});

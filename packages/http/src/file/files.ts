@@ -3,10 +3,10 @@ import { open, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import fastifyStatic from '@fastify/static';
-import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
-import { fastifyPlugin } from 'fastify-plugin';
+import type { FastifyPluginAsync } from 'fastify';
 import { instance, integer, or, settle, word } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { plugin } from '../base/plugin.ts';
 import type { Download } from './download.ts';
 import type { Piece } from './pieces.ts';
 
@@ -101,30 +101,23 @@ const rules = {
  * Serves the files of a folder with ETags and ranges, but no hidden files and no links that lead
  * out of it. Clients keep files with a hash in their name for good.
  */
-export const assets: FastifyPluginAsync<AssetsOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: AssetsOptions) => {
-    const { root, prefix, maxAgeSeconds } = settle<AssetsOptions, typeof rules>(
-      'assets',
-      options,
-      rules,
-    );
-    const folder = await realpath(root);
-    await app.register(fastifyStatic, {
-      root: folder,
-      prefix,
-      dotfiles: 'ignore',
-      index: false,
-      decorateReply: false,
-      cacheControl: false,
-      onFile: async (path) => {
-        if (!isInside(folder, await realpath(path))) throw httpError('NOT_FOUND', 'no such file');
-      },
-      setHeaders: (reply, path) => {
-        const isHashed = hashed.test(path);
-        const age = isHashed ? `${yearSeconds}, immutable` : maxAgeSeconds;
-        reply.header('cache-control', `public, max-age=${age}`);
-      },
-    });
-  },
-  { name: 'spillway-assets', fastify: '5.x' },
-);
+export const assets: FastifyPluginAsync<AssetsOptions> = plugin('assets', async (app, options) => {
+  const { root, prefix, maxAgeSeconds } = settle('assets', options, rules);
+  const folder = await realpath(root);
+  await app.register(fastifyStatic, {
+    root: folder,
+    prefix,
+    dotfiles: 'ignore',
+    index: false,
+    decorateReply: false,
+    cacheControl: false,
+    onFile: async (path) => {
+      if (!isInside(folder, await realpath(path))) throw httpError('NOT_FOUND', 'no such file');
+    },
+    setHeaders: (reply, path) => {
+      const isHashed = hashed.test(path);
+      const age = isHashed ? `${yearSeconds}, immutable` : maxAgeSeconds;
+      reply.header('cache-control', `public, max-age=${age}`);
+    },
+  });
+});

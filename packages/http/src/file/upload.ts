@@ -4,10 +4,10 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import fastifyMultipart from '@fastify/multipart';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { fastifyPlugin } from 'fastify-plugin';
 import type { SpillwayError } from 'spillway';
 import { check, checkInteger, syncFolder, untilAborted } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { plugin } from '../base/plugin.ts';
 import { refuseBody } from '../request/unread-body.ts';
 
 /**
@@ -15,20 +15,17 @@ import { refuseBody } from '../request/unread-body.ts';
  * (`request.parts()` of @fastify/multipart): bodies are left unread for the handler, and an answer
  * given before a body's end closes the connection.
  */
-export const uploads: FastifyPluginAsync = fastifyPlugin(
-  async (app) => {
-    app.removeAllContentTypeParsers();
-    app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
-    await app.register(fastifyMultipart);
-    app.addHook('onRoute', (route) => {
-      // The handler says how long a body may be when it receives it.
-      route.bodyLimit ??= Number.MAX_SAFE_INTEGER;
-      route.config = { bodyTypes: 'any', ...route.config };
-    });
-    app.addHook('onSend', async (_request, reply) => refuseBody(reply));
-  },
-  { name: 'spillway-uploads', fastify: '5.x' },
-);
+export const uploads: FastifyPluginAsync = plugin('uploads', async (app) => {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
+  await app.register(fastifyMultipart);
+  app.addHook('onRoute', (route) => {
+    // The handler says how long a body may be when it receives it.
+    route.bodyLimit ??= Number.MAX_SAFE_INTEGER;
+    route.config = { bodyTypes: 'any', ...route.config };
+  });
+  app.addHook('onSend', async (_request, reply) => refuseBody(reply));
+});
 
 export interface ReceiveOptions {
   /** Longest body, in bytes. An integer from 1. */

@@ -1,7 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import {
   type Clock,
   type Json,
@@ -25,6 +24,7 @@ import {
 } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
+import { plugin } from '../base/plugin.ts';
 import { matching } from '../base/rules.ts';
 import { routeOf, type UserOf } from '../rate/key.ts';
 import type { RequestPermit } from '../request/request-permit.ts';
@@ -130,9 +130,10 @@ const rules = {
  * is kept and given again, except cookies. A 5xx, a 401, 403 or 429 is not kept, nor is anything
  * that was refused before the handler: then the key is free again.
  */
-export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: IdempotencyOptions) => {
-    const settings = settle<IdempotencyOptions, typeof rules>('idempotency', options, rules);
+export const idempotency: FastifyPluginAsync<IdempotencyOptions> = plugin(
+  'idempotency',
+  async (app, options) => {
+    const settings = settle('idempotency', options, rules);
     const { required, mode, user, answerBytesMax, clock } = settings;
     const whenFull = mode === 'refuse' ? 'refuse' : 'forget';
     const bounds = { recordsMax: 100_000, charactersMax: 2 ** 26, whenFull } as const;
@@ -200,7 +201,6 @@ export const idempotency: FastifyPluginAsync<IdempotencyOptions> = fastifyPlugin
       return payload;
     });
   },
-  { name: 'spillway-idempotency', fastify: '5.x' },
 );
 
 function jsonAnswer({ status = 200, body }: KeptAnswer): Answer {

@@ -26,30 +26,16 @@ export interface OperatorAction {
   readonly by: string;
 }
 
-/** Schema of an action. */
+const word = { type: 'string', minLength: 1, maxLength: 200 } as const;
 const actionSchema = {
   type: 'object',
   required: ['action', 'by'],
   additionalProperties: false,
   properties: {
-    action: { type: 'string', enum: names, description: 'The change to make.' },
-    part: {
-      type: 'string',
-      minLength: 1,
-      maxLength: 200,
-      description: 'Name of the lane, gate, bucket, pool or breaker; none for drain.',
-    },
-    value: {
-      type: 'number',
-      minimum: 0,
-      description: 'New limit, rate or workers for resize; index of a worker for recycle.',
-    },
-    by: {
-      type: 'string',
-      minLength: 1,
-      maxLength: 200,
-      description: 'Person or program that asks, for the log.',
-    },
+    action: { type: 'string', enum: names },
+    part: word,
+    value: { type: 'number', minimum: 0 },
+    by: word,
   },
 } as const;
 
@@ -83,9 +69,9 @@ export class Actions {
     });
   }
 
-  /** Adds `POST /-/actions`. */
+  /** Adds `POST /-/actions`, which changes a part and writes who did it. */
   declare(app: FastifyInstance): void {
-    const schema = { body: actionSchema, description: 'Changes a part, and writes who did it.' };
+    const schema = { body: actionSchema };
     app.post<{ Body: OperatorAction }>('/-/actions', { schema }, async ({ body }) => {
       this.#do(body);
       this.#options.tell(body);

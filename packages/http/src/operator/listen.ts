@@ -63,11 +63,6 @@ export class SocketListener {
     this.#clock = clock;
   }
 
-  /** True while the socket is this server's. */
-  get isListening(): boolean {
-    return this.#inode !== undefined;
-  }
-
   async start(): Promise<void> {
     // A name of its own first: the socket appears at its path with its final mode, at once.
     const own = `${this.#path}.${randomBytes(3).toString('hex')}`;

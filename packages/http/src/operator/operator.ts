@@ -9,7 +9,6 @@ import {
   Panel,
   type Part,
   Service,
-  systemClock,
 } from 'spillway';
 import {
   having,
@@ -69,7 +68,7 @@ export interface OperatorRemote {
 export interface OperatorSources {
   readonly routes: Routes;
   readonly errors: { list(): readonly unknown[] };
-  readonly clock?: Clock | undefined;
+  readonly clock: Clock;
   /** Gives the public address of the server. @default unknown */
   readonly url?: (() => string | undefined) | undefined;
   /** Told of each change of state and each action of an operator. @default nobody */
@@ -134,15 +133,14 @@ export class Operator {
   #remote: Server | undefined;
 
   constructor(options: OperatorOptions, sources: OperatorSources) {
-    const { clock = systemClock } = sources;
-    const settings = settle<OperatorOptions, typeof rules>('operator', options, rules);
+    const { clock, routes, tell = () => {} } = sources;
+    const settings = settle('operator', options, rules);
     const { panel = new Panel(), remote } = settings;
     this.panel = panel;
     this.#options = settings;
     this.#remoteOptions = remote && settle('operator.remote', remote, remoteRules);
     this.#sources = sources;
     this.#process = new ProcessStats(clock);
-    const { routes, tell = () => {} } = sources;
     this.#actions = new Actions({ panel, lanes: () => routes.lanes, tell });
     this.#streams = new NewestStreams({
       clock,
@@ -155,7 +153,7 @@ export class Operator {
     this.#declare();
   }
 
-  /** The names of what is not ready. */
+  /** The names of the parts that are not ready. */
   get unready(): readonly string[] {
     const { ready } = this.#options;
     if (!(ready instanceof Service)) return unreadyOf(ready).map(({ name }) => name);
@@ -163,7 +161,7 @@ export class Operator {
     return ready.ready || ready.unready.length > 0 ? ready.unready : ['service'];
   }
 
-  /** The reasons of those that know why they are not ready, by name. */
+  /** The reasons why parts are not ready, by their names, as far as they know them. */
   get faults(): Readonly<Record<string, string>> {
     const { ready } = this.#options;
     if (ready instanceof Service) return ready.faults;
@@ -192,7 +190,7 @@ export class Operator {
   async #start(): Promise<void> {
     const { socket } = this.#options;
     const remote = this.#remoteOptions;
-    const { routes, clock = systemClock, tell } = this.#sources;
+    const { routes, clock, tell } = this.#sources;
     for (const lane of routes.lanes) this.#watchLane(lane);
     if (tell) {
       const { panel } = this;

@@ -1,6 +1,6 @@
 import type { FastifyInstance, RouteOptions } from 'fastify';
 import type { Clock, Lane, MetricFamily, MetricSample, Quantiles } from 'spillway';
-import { checkNumber, Histogram, Meter, plain } from 'spillway/internal';
+import { Histogram, Meter, plain } from 'spillway/internal';
 
 /** Place of a route's work: the event loop, worker threads, or the chunks of a stream. */
 export type Domain = 'loop' | 'thread' | 'stream';
@@ -111,7 +111,6 @@ export class Routes {
   readonly #routes: RouteNumbers[] = [];
 
   constructor(clock: Clock, loopMsMax: number) {
-    checkNumber('loopMsMax', loopMsMax, 0);
     this.#clock = clock;
     this.#loopMsMax = loopMsMax;
     this.unmatched = new RouteNumbers(undefined, undefined, clock.now());

@@ -9,6 +9,7 @@ import type {
   SqliteFileStats,
 } from 'spillway';
 import { callHook } from 'spillway/internal';
+import { repeat } from '../base/repeat.ts';
 
 /** A change of state that an operator has to hear of. */
 export interface StateChange {
@@ -57,24 +58,17 @@ export class StateLog implements Disposable {
   readonly #options: StateLogOptions;
   /** Value of each field that is told, by its part and name. */
   #seen: ReadonlyMap<string, unknown>;
-  #timer: Disposable | undefined;
+  readonly #timer: Disposable;
 
   constructor(options: StateLogOptions) {
     this.#options = options;
     // Parts that are still starting are no news.
     this.#seen = new Map(this.#read([]));
-    this.#arm();
+    this.#timer = repeat(options.clock, lookMs, () => callHook(() => this.#look()));
   }
 
   [Symbol.dispose](): void {
-    this.#timer?.[Symbol.dispose]();
-  }
-
-  #arm(): void {
-    this.#timer = this.#options.clock.after(lookMs, () => {
-      this.#arm();
-      callHook(() => this.#look());
-    });
+    this.#timer[Symbol.dispose]();
   }
 
   #look(): void {

@@ -79,7 +79,7 @@ export class LiveView {
     return this.#newest as Render;
   }
 
-  /** The event that turns a version into the newest; all of the newest if that is shorter. */
+  /** The event that turns a version into the newest: a patch, or all of it if that is shorter. */
   message(base: string): string | undefined {
     const to = this.#newest;
     if (to === undefined || base === to.version) return undefined;

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import type {
   FastifyInstance,
   FastifyPluginAsync,
@@ -6,12 +5,12 @@ import type {
   FastifyRequest,
   RouteShorthandOptions,
 } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
 import { type Clock, systemClock } from 'spillway';
 import { check, clockRule, integer, or, type Settled, settle } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
 import { type NewestStream, NewestStreams } from '../base/newest-stream.ts';
-import { browserFile } from './browser-file.ts';
+import { plugin } from '../base/plugin.ts';
+import { browserFile, sendFile } from './browser-file.ts';
 import { type Html, html, Raw } from './html.ts';
 import { LiveView, type Observable, type Render } from './live-view.ts';
 
@@ -38,33 +37,27 @@ declare module 'fastify' {
 
 /** Folder of the changes below each page, and of the scripts below the root. */
 const below = '_live';
-const [script, ...otherScripts] = ['live-client.js', 'live-dom.js'] as const;
+const scripts = ['live-client.js', 'live-dom.js'] as const;
 
 /** Lets an instance have live pages: `app.livePage(path, options)`. It needs the plugin `pages`. */
-export const live: FastifyPluginAsync<LiveOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: LiveOptions) => {
+export const live: FastifyPluginAsync<LiveOptions> = plugin(
+  'live',
+  async (app, options) => {
     const views = new LiveViews(options, (error) => app.log.error(error));
-    for (const name of [script, ...otherScripts]) await addScript(app, name);
-    const scriptUrl = `${app.prefix}/${below}/${script}`;
+    for (const name of scripts) {
+      const file = browserFile(name);
+      // Browsers must ask for it again, so that versions are never mixed.
+      app.get(`/${below}/${name}`, (_request, reply) => sendFile(reply, file, 'no-cache'));
+    }
+    const scriptUrl = `${app.prefix}/${below}/${scripts[0]}`;
     app.decorate('liveStats', () => views.stats);
     app.decorate('livePage', function livePage(this: FastifyInstance, path, page) {
       addPage(this, path, page, views, scriptUrl);
     });
     app.addHook('preClose', async () => views.close());
   },
-  { name: 'spillway-live', fastify: '5.x', dependencies: ['spillway-pages'] },
+  ['spillway-pages'],
 );
-
-/** Serves a script that browsers must ask for again, so that versions are never mixed. */
-async function addScript(app: FastifyInstance, name: string): Promise<void> {
-  const text = browserFile(name);
-  const etag = `"${hash('sha256', text, 'base64url').slice(0, 16)}"`;
-  app.get(`/${below}/${name}`, (request, reply) => {
-    void reply.headers({ etag, 'cache-control': 'no-cache' });
-    if (request.headers['if-none-match'] === etag) return reply.code(304).send();
-    return reply.type('text/javascript; charset=utf-8').send(text);
-  });
-}
 
 function addPage(
   app: FastifyInstance,
@@ -159,7 +152,7 @@ class LiveViews {
   #length = 0;
 
   constructor(options: LiveOptions, onFailed: (error: unknown) => void) {
-    this.#limits = settle<LiveOptions, typeof rules>('live', options, rules);
+    this.#limits = settle('live', options, rules);
     const { clock, keepAliveMs } = this.#limits;
     this.#listeners = new NewestStreams({ clock, beatMs: keepAliveMs, missedMax: 2 });
     this.#onFailed = onFailed;

@@ -55,7 +55,7 @@ const rules = {
  * draft-ietf-httpapi-ratelimit-headers-06, of the limit that has the least left.
  */
 export function limitRates(options: RateGuardOptions, app: FastifyInstance): Guard {
-  const settings = settle<RateGuardOptions, typeof rules>('rate', options, rules);
+  const settings = settle('rate', options, rules);
   const { limits, user, ...rest } = settings;
   const limiter = new RateLimiter(rest);
   const forAll = limits.map((rule, at) => namedRule(`all ${at}`, rule));
@@ -99,10 +99,7 @@ export function limitRates(options: RateGuardOptions, app: FastifyInstance): Gua
 }
 
 /** The rate guard for a Fastify server that was not made by `createServer`. */
-export const rateGuard: FastifyPluginAsync<RateGuardOptions> = guardPlugin(
-  'spillway-rate',
-  limitRates,
-);
+export const rateGuard: FastifyPluginAsync<RateGuardOptions> = guardPlugin('rate', limitRates);
 
 function setHeaders(reply: FastifyReply, decision: RateDecision): void {
   const { limit, windowMs } = decision.rule.rule;

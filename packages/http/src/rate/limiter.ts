@@ -76,11 +76,7 @@ export class RateLimiter {
   readonly #shared: SharedRate | undefined;
 
   constructor(options: RateLimiterOptions = {}) {
-    const settings = settle<RateLimiterOptions, typeof limiterRules>(
-      'RateLimiter',
-      options,
-      limiterRules,
-    );
+    const settings = settle('RateLimiter', options, limiterRules);
     const { keysMax, name, clock, store, deadlineMs, random } = settings;
     this.#clock = clock;
     this.#table = new RateTable(keysMax);

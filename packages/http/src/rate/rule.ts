@@ -44,6 +44,6 @@ const rules = {
 
 /** Checks the rule and makes it ready for use. */
 export function namedRule(name: string, rule: RateRule): NamedRule {
-  const { limit, windowMs } = settle<RateRule, typeof rules>('rate limit', rule, rules);
+  const { limit, windowMs } = settle('rate limit', rule, rules);
   return { name: shortKey(name), rule, window: new SlidingWindow(limit, windowMs) };
 }

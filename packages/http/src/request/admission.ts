@@ -1,8 +1,8 @@
 import type { WebsocketHandler } from '@fastify/websocket';
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
 import { type Clock, Lane, systemClock } from 'spillway';
 import { check } from 'spillway/internal';
+import { plugin } from '../base/plugin.ts';
 import { Routes } from '../operator/routes.ts';
 import { answerByHandler, type Guard, guardHook } from './guard.ts';
 import { LaneRequests, RequestPermit } from './request-permit.ts';
@@ -30,8 +30,9 @@ const inherited = new WeakSet<object>();
  * Says which lane the routes of a scope take: `await scope.register(admission, { lane });`. On a
  * Fastify instance of your own it also is what lets requests in: register it before the routes.
  */
-export const admission: FastifyPluginAsync<AdmissionOptions> = fastifyPlugin(
-  async (app: FastifyInstance, { lane }: AdmissionOptions) => {
+export const admission: FastifyPluginAsync<AdmissionOptions> = plugin(
+  'admission',
+  async (app, { lane }) => {
     check(typeof Object(lane).enter === 'function', 'lane', 'a Lane', lane);
     if (!app.hasRequestDecorator('permit')) {
       const routes = new Routes(systemClock, Infinity);
@@ -41,7 +42,6 @@ export const admission: FastifyPluginAsync<AdmissionOptions> = fastifyPlugin(
     }
     app.addHook('onRoute', (route) => inherit(route, lane));
   },
-  { name: 'spillway-admission', fastify: '5.x' },
 );
 
 export interface LaneGuardOptions {

@@ -1,19 +1,19 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Clock, systemClock } from 'spillway';
-import { checkInteger, checkNumber } from 'spillway/internal';
+import type { Clock } from 'spillway';
 import { addressKey } from '../base/address-key.ts';
 import { httpError } from '../base/errors.ts';
+import { repeat } from '../base/repeat.ts';
 import type { Guard } from './guard.ts';
 
 export interface ConnectionsOptions {
-  /** Open connections of one address, from 1. @default unlimited */
-  readonly perAddressMax?: number | undefined;
-  /** Milliseconds that running requests may go on once the server closes, from 0. @default 5_000 */
-  readonly closeMsMax?: number | undefined;
-  /** Milliseconds between the fall of readiness and the end of service, from 0. @default 0 */
-  readonly lameDuckMs?: number | undefined;
-  readonly clock?: Clock | undefined;
+  /** Open connections of one address. */
+  readonly perAddressMax: number;
+  /** Milliseconds that running requests may go on once the server closes. */
+  readonly closeMsMax: number;
+  /** Milliseconds between the fall of readiness and the end of service. */
+  readonly lameDuckMs: number;
+  readonly clock: Clock;
 }
 
 /** Milliseconds between two looks for connections that have fallen idle. */
@@ -28,33 +28,17 @@ const pipelinedMax = 16;
  */
 export class Connections implements Disposable {
   readonly #server: Server;
-  readonly #clock: Clock;
-  readonly #perAddressMax: number;
-  readonly #closeMsMax: number;
-  readonly #lameDuckMs: number;
+  readonly #options: ConnectionsOptions;
   readonly #sockets = new Set<Socket>();
   readonly #byAddress = new Map<string, number>();
   readonly #pipelined = new WeakMap<Socket, number>();
   #timer: Disposable | undefined;
   #state: 'open' | 'fading' | 'closing' = 'open';
-  #cutAt = Infinity;
 
   constructor(server: Server, options: ConnectionsOptions) {
-    const { perAddressMax = Infinity, closeMsMax = 5_000, lameDuckMs = 0 } = options;
-    if (perAddressMax !== Infinity) checkInteger('connectionsPerAddressMax', perAddressMax, 1);
-    checkNumber('closeMsMax', closeMsMax, 0);
-    checkNumber('lameDuckMs', lameDuckMs, 0);
     this.#server = server;
-    this.#perAddressMax = perAddressMax;
-    this.#closeMsMax = closeMsMax;
-    this.#lameDuckMs = lameDuckMs;
-    this.#clock = options.clock ?? systemClock;
+    this.#options = options;
     server.on('connection', (socket: Socket) => this.#keep(socket));
-  }
-
-  /** True if new requests are refused. */
-  get isClosing(): boolean {
-    return this.#state === 'closing';
   }
 
   /** True if balancers should send new requests elsewhere. */
@@ -88,9 +72,10 @@ export class Connections implements Disposable {
   /** Says that the server is not ready, and resolves when balancers had time to notice. */
   async fade(signal: AbortSignal): Promise<void> {
     if (this.#state === 'open') this.#state = 'fading';
-    if (this.#lameDuckMs === 0 || this.#sockets.size === 0 || signal.aborted) return;
+    const { lameDuckMs, clock } = this.#options;
+    if (lameDuckMs === 0 || this.#sockets.size === 0 || signal.aborted) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    using _timer = this.#clock.after(this.#lameDuckMs, resolve);
+    using _timer = clock.after(lameDuckMs, resolve);
     signal.addEventListener('abort', () => resolve(), { once: true });
     await promise;
   }
@@ -99,8 +84,16 @@ export class Connections implements Disposable {
   close(): void {
     if (this.#state === 'closing') return;
     this.#state = 'closing';
-    this.#cutAt = Math.min(this.#clock.now() + this.#closeMsMax, Number.MAX_VALUE);
-    this.#look();
+    const { clock, closeMsMax } = this.#options;
+    const cutAt = clock.now() + closeMsMax;
+    const look = (): void => {
+      this.#server.closeIdleConnections();
+      // Node takes a connection that has sent nothing yet for one in the middle of a request.
+      for (const socket of this.#sockets) if (socket.bytesRead === 0) socket.destroy();
+      if (clock.now() >= cutAt) this.cut();
+    };
+    look();
+    this.#timer = repeat(clock, lookMs, look);
   }
 
   /** Ends all connections now. */
@@ -110,13 +103,12 @@ export class Connections implements Disposable {
 
   [Symbol.dispose](): void {
     this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
   }
 
   #keep(socket: Socket): void {
     const address = addressKey(socket.remoteAddress);
     const count = (this.#byAddress.get(address) ?? 0) + 1;
-    if (count > this.#perAddressMax) {
+    if (count > this.#options.perAddressMax) {
       socket.destroy();
       return;
     }
@@ -129,14 +121,6 @@ export class Connections implements Disposable {
       else this.#byAddress.set(address, left);
     });
   }
-
-  readonly #look = (): void => {
-    this.#server.closeIdleConnections();
-    // Node takes a connection that has sent nothing yet for one in the middle of a request.
-    for (const socket of this.#sockets) if (socket.bytesRead === 0) socket.destroy();
-    if (this.#clock.now() >= this.#cutAt) this.cut();
-    this.#timer = this.#clock.after(lookMs, this.#look);
-  };
 }
 
 /** True for a second Host header: Node uses the first, a proxy may have used the other. */

@@ -6,7 +6,7 @@ import type {
   FastifyRequest,
   onRequestHookHandler,
 } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
+import { plugin } from '../base/plugin.ts';
 
 /**
  * A check of a request before its body is read. It throws to refuse the request, gives a promise if
@@ -70,9 +70,8 @@ export function guardPlugin<Options extends object>(
   name: string,
   make: (options: Options, app: FastifyInstance) => Guard,
 ): FastifyPluginAsync<Options> {
-  const plugin: FastifyPluginAsync<Options> = async (app, options) => {
+  return plugin<Options>(name, async (app, options) => {
     const guard = make(options, app);
     app.addHook('onRequest', guardHook([guard], answerByHandler));
-  };
-  return fastifyPlugin(plugin, { name, fastify: '5.x' });
+  });
 }

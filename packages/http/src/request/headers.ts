@@ -35,18 +35,7 @@ export class Headers {
   }
 
   set(reply: FastifyReply): void {
-    reply.headers(this.#of(reply)).header(idHeader, reply.request.id);
-  }
-
-  /** The same as names and values in turn, with those that guards have set. */
-  linesOf(reply: FastifyReply): string[] {
-    const lines: string[] = [];
-    const headers = reply.getHeaders();
-    for (const name in headers) lines.push(name, String(headers[name]));
-    return lines;
-  }
-
-  #of({ request }: FastifyReply): Readonly<Record<string, string>> {
-    return request.protocol === 'https' ? this.#secured : this.#plain;
+    const { protocol, id } = reply.request;
+    reply.headers(protocol === 'https' ? this.#secured : this.#plain).header(idHeader, id);
   }
 }

@@ -1,6 +1,6 @@
 import { systemClock } from 'spillway';
-import { checkNumber } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { repeat } from '../base/repeat.ts';
 import type { Guard } from './guard.ts';
 
 /** Milliseconds between two checks of the event loop. */
@@ -18,7 +18,6 @@ export class LoopGuard implements Disposable {
   #late = 0;
 
   constructor(delayMsMax: number) {
-    checkNumber('loopDelayMsMax', delayMsMax, 1);
     this.#delayMsMax = delayMsMax;
   }
 
@@ -34,20 +33,17 @@ export class LoopGuard implements Disposable {
   };
 
   start(): void {
-    if (this.#timer === undefined) this.#look(systemClock.now());
+    let since = systemClock.now();
+    this.#timer ??= repeat(systemClock, lookMs, () => {
+      const now = systemClock.now();
+      this.#late = now - since - lookMs > this.#delayMsMax ? this.#late + 1 : 0;
+      since = now;
+    });
   }
 
   [Symbol.dispose](): void {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
     this.#late = 0;
-  }
-
-  #look(since: number): void {
-    this.#timer = systemClock.after(lookMs, () => {
-      const now = systemClock.now();
-      this.#late = now - since - lookMs > this.#delayMsMax ? this.#late + 1 : 0;
-      this.#look(now);
-    });
   }
 }

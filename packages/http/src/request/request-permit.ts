@@ -146,11 +146,6 @@ export class RequestPermit implements Entry, Disposable {
     return this.#requests.clock.now() - this.#arrivedAt;
   }
 
-  /** True while a permit of the lane is held. */
-  get isHeld(): boolean {
-    return this.#held !== undefined;
-  }
-
   /** Enters the lane, at once where that can be; throws or rejects with the lane's refusal. */
   enter(): void | Promise<void> {
     let permit: Permit | Promise<Permit>;

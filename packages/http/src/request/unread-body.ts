@@ -8,7 +8,7 @@ const lingerMsMax = 1_000;
 const lingerLookMs = 50;
 const lingerBytesMax = 8 * 1_024 * 1_024;
 
-/** True if it is a stream of Node, whoever made it. */
+/** True for a stream of Node, from whatever copy of a library it comes. */
 export function isStream(value: unknown): value is Readable {
   return typeof (value as { pipe?: unknown } | null | undefined)?.pipe === 'function';
 }

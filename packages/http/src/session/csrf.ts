@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { type Clock, wallClock } from 'spillway';
 import { anything, clockRule, flag, maybe, number, or, settle, word } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { plugin } from '../base/plugin.ts';
 import { origins } from '../base/rules.ts';
 import { Cookie, isSame, Signer, type SigningKeys } from './cookie.ts';
 
@@ -60,66 +60,63 @@ const rules = {
  * signed, bound to host and session, the same in cookie and header (`x-csrf-token`) or form. A
  * request without any cookie needs none; with a bearer token it may come from any page.
  */
-export const csrf: FastifyPluginAsync<CsrfOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: CsrfOptions) => {
-    const settings = settle<CsrfOptions, typeof rules>('csrf', options, rules);
-    const { ageMs, origins, clock, field } = settings;
-    const signer = new Signer(options.keys);
-    const cookie = new Cookie({ name: 'csrf', secure: settings.secure });
-    await Cookie.prepare(app);
+export const csrf: FastifyPluginAsync<CsrfOptions> = plugin('csrf', async (app, options) => {
+  const settings = settle('csrf', options, rules);
+  const { ageMs, origins, clock, field } = settings;
+  const signer = new Signer(options.keys);
+  const cookie = new Cookie({ name: 'csrf', secure: settings.secure });
+  await Cookie.prepare(app);
 
-    const purposeOf = (request: FastifyRequest) =>
-      JSON.stringify(['csrf', request.host, sessionId(request) ?? '']);
+  const purposeOf = (request: FastifyRequest) =>
+    JSON.stringify(['csrf', request.host, sessionId(request) ?? '']);
 
-    /** Age of a token in milliseconds; Infinity if it was not issued for this session. */
-    const ageOf = (request: FastifyRequest, token: string): number => {
-      const [issuedAt = '', nonce = '', signature = ''] = token.split('.');
-      const isOurs = signer.verify(purposeOf(request), `${issuedAt}.${nonce}`, signature);
-      const age = clock.now() - Number.parseInt(issuedAt, 36);
-      return isOurs && age >= -skewMs ? age : Infinity;
-    };
+  /** Age of a token in milliseconds; Infinity if it was not issued for this session. */
+  const ageOf = (request: FastifyRequest, token: string): number => {
+    const [issuedAt = '', nonce = '', signature = ''] = token.split('.');
+    const isOurs = signer.verify(purposeOf(request), `${issuedAt}.${nonce}`, signature);
+    const age = clock.now() - Number.parseInt(issuedAt, 36);
+    return isOurs && age >= -skewMs ? age : Infinity;
+  };
 
-    const issue = (reply: FastifyReply): string => {
-      const { request } = reply;
-      const held = cookie.read(request);
-      // All pages of a session share a token: a new one would make open pages useless.
-      if (held !== undefined && ageOf(request, held) < ageMs / 2) return held;
-      const nonce = randomBytes(16).toString('base64url');
-      const text = `${Math.floor(clock.now()).toString(36)}.${nonce}`;
-      const token = `${text}.${signer.sign(purposeOf(request), text)}`;
-      cookie.write(reply, token, ageMs);
-      return token;
-    };
+  const issue = (reply: FastifyReply): string => {
+    const { request } = reply;
+    const held = cookie.read(request);
+    // All pages of a session share a token: a new one would make open pages useless.
+    if (held !== undefined && ageOf(request, held) < ageMs / 2) return held;
+    const nonce = randomBytes(16).toString('base64url');
+    const text = `${Math.floor(clock.now()).toString(36)}.${nonce}`;
+    const token = `${text}.${signer.sign(purposeOf(request), text)}`;
+    cookie.write(reply, token, ageMs);
+    return token;
+  };
 
-    app.decorateReply('csrfTokenSet', null);
-    app.decorateReply('csrfToken', function csrfToken(this: FastifyReply) {
-      this.csrfTokenSet ??= masked(issue(this));
-      return this.csrfTokenSet;
-    });
+  app.decorateReply('csrfTokenSet', null);
+  app.decorateReply('csrfToken', function csrfToken(this: FastifyReply) {
+    this.csrfTokenSet ??= masked(issue(this));
+    return this.csrfTokenSet;
+  });
 
-    const checkToken = (request: FastifyRequest, given: unknown): void => {
-      const held = cookie.read(request);
-      if (held === undefined || typeof given !== 'string') throw refusal('it has no token');
-      if (!isSame(held, unmasked(given))) throw refusal('its token is not that of its cookie');
-      if (ageOf(request, held) >= ageMs) throw refusal('its token is too old or not its own');
-    };
-    app.decorateRequest('checkCsrf', function checkCsrf(this: FastifyRequest, given: unknown) {
-      checkToken(this, given);
-    });
+  const checkToken = (request: FastifyRequest, given: unknown): void => {
+    const held = cookie.read(request);
+    if (held === undefined || typeof given !== 'string') throw refusal('it has no token');
+    if (!isSame(held, unmasked(given))) throw refusal('its token is not that of its cookie');
+    if (ageOf(request, held) >= ageMs) throw refusal('its token is too old or not its own');
+  };
+  app.decorateRequest('checkCsrf', function checkCsrf(this: FastifyRequest, given: unknown) {
+    checkToken(this, given);
+  });
 
-    app.addHook('preValidation', async (request) => {
-      const { method, headers, routeOptions } = request;
-      if (safeMethods.has(method) || routeOptions.config.csrf === false || request.is404) return;
-      const hasCookie = headers.cookie !== undefined;
-      if (!hasCookie && /^bearer /i.test(headers.authorization ?? '')) return;
-      if (!isFromHere(request, origins)) throw refusal('it was sent by a page of another site');
-      // Without a cookie the browser has added nothing that its page could not have sent.
-      if (!hasCookie) return;
-      checkToken(request, headers['x-csrf-token'] ?? fieldOf(request.body, field));
-    });
-  },
-  { name: 'spillway-csrf', fastify: '5.x' },
-);
+  app.addHook('preValidation', async (request) => {
+    const { method, headers, routeOptions } = request;
+    if (safeMethods.has(method) || routeOptions.config.csrf === false || request.is404) return;
+    const hasCookie = headers.cookie !== undefined;
+    if (!hasCookie && /^bearer /i.test(headers.authorization ?? '')) return;
+    if (!isFromHere(request, origins)) throw refusal('it was sent by a page of another site');
+    // Without a cookie the browser has added nothing that its page could not have sent.
+    if (!hasCookie) return;
+    checkToken(request, headers['x-csrf-token'] ?? fieldOf(request.body, field));
+  });
+});
 
 /**
  * A token as pages show it, different on each: the size of a compressed page would tell a listener

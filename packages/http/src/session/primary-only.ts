@@ -31,7 +31,7 @@ const rules = {
  * its lease while it answers: its writes must be guarded by the lease as well.
  */
 export function requirePrimary(options: PrimaryOnlyOptions): Guard {
-  const settings = settle<PrimaryOnlyOptions, typeof rules>('primaryOnly', options, rules);
+  const settings = settle('primaryOnly', options, rules);
   const { primary, retryAfterMs } = settings;
   const isPrimary = typeof primary === 'function' ? primary : () => primary.stats.held;
   return (_request, _reply, { primaryOnly: isOnly }) => {
@@ -42,6 +42,6 @@ export function requirePrimary(options: PrimaryOnlyOptions): Guard {
 
 /** {@link requirePrimary} for a Fastify server that was not made by `createServer`. */
 export const primaryOnly: FastifyPluginAsync<PrimaryOnlyOptions> = guardPlugin(
-  'spillway-primary-only',
+  'primary-only',
   requirePrimary,
 );

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
-import fastifyPlugin from 'fastify-plugin';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { type Clock, type Json, wallClock } from 'spillway';
 import {
   anything,
@@ -15,6 +14,7 @@ import {
   word,
 } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { plugin } from '../base/plugin.ts';
 import { Cookie, Signer, type SigningKeys } from './cookie.ts';
 
 declare module 'fastify' {
@@ -62,9 +62,10 @@ const rules = {
 };
 
 /** Keeps sessions in signed cookies: no store; any instance reads them, none can revoke one. */
-export const sessions: FastifyPluginAsync<SessionOptions> = fastifyPlugin(
-  async (app: FastifyInstance, options: SessionOptions) => {
-    const settings = settle<SessionOptions, typeof rules>('sessions', options, rules);
+export const sessions: FastifyPluginAsync<SessionOptions> = plugin(
+  'session',
+  async (app, options) => {
+    const settings = settle('sessions', options, rules);
     const { name, ageMs, idleMs, rememberMs, clock, secure } = settings;
     const nowMs = () => Math.floor(clock.now());
     const signer = new Signer(options.keys);
@@ -112,7 +113,6 @@ export const sessions: FastifyPluginAsync<SessionOptions> = fastifyPlugin(
       return payload;
     });
   },
-  { name: 'spillway-session', fastify: '5.x' },
 );
 
 /** The session of a request, with data of this type. */

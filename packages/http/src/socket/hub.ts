@@ -7,10 +7,10 @@ import type {
   FastifyPluginAsync,
   FastifyRequest,
 } from 'fastify';
-import { fastifyPlugin } from 'fastify-plugin';
 import { type CloseOptions, deadline } from 'spillway';
 import { check } from 'spillway/internal';
 import { httpError } from '../base/errors.ts';
+import { plugin } from '../base/plugin.ts';
 import {
   BroadcastQueue,
   type BroadcastResult,
@@ -107,31 +107,28 @@ export class WebSocketHub implements AsyncDisposable {
   }
 
   /** Registered once, before the routes. */
-  readonly plugin: FastifyPluginAsync = fastifyPlugin(
-    async (app: FastifyInstance) => {
-      this.#log = app.log;
-      const { messageBytesMax, closeMsMax, socketsMax } = this.#limits;
-      const { maxConnections = Number.POSITIVE_INFINITY } = app.server;
-      const rule = `at most connectionsMax of the server, ${maxConnections}`;
-      check(socketsMax <= maxConnections, 'socketsMax', rule, socketsMax);
-      const limits = {
-        maxPayload: messageBytesMax,
-        maxFragments: fragmentsMax,
-        closeTimeout: closeMsMax,
-        autoPong: false,
-        clientTracking: false,
-      };
-      await app.register(websocket, { options: limits, preClose: () => this.close() });
-      refuseOtherUpgrades(app.server);
-      app.addHook('onRequest', async (request) => {
-        if (request.ws && request.routeOptions.config.socket !== true) {
-          throw httpError('NOT_FOUND', 'there is no socket at this path');
-        }
-      });
-      app.addHook('onReady', () => this.#relay.start());
-    },
-    { name: 'spillway-sockets', fastify: '5.x' },
-  );
+  readonly plugin: FastifyPluginAsync = plugin('sockets', async (app) => {
+    this.#log = app.log;
+    const { messageBytesMax, closeMsMax, socketsMax } = this.#limits;
+    const { maxConnections = Number.POSITIVE_INFINITY } = app.server;
+    const rule = `at most connectionsMax of the server, ${maxConnections}`;
+    check(socketsMax <= maxConnections, 'socketsMax', rule, socketsMax);
+    const limits = {
+      maxPayload: messageBytesMax,
+      maxFragments: fragmentsMax,
+      closeTimeout: closeMsMax,
+      autoPong: false,
+      clientTracking: false,
+    };
+    await app.register(websocket, { options: limits, preClose: () => this.close() });
+    refuseOtherUpgrades(app.server);
+    app.addHook('onRequest', async (request) => {
+      if (request.ws && request.routeOptions.config.socket !== true) {
+        throw httpError('NOT_FOUND', 'there is no socket at this path');
+      }
+    });
+    app.addHook('onReady', () => this.#relay.start());
+  });
 
   route<Data = unknown>(app: FastifyInstance, path: string, route: SocketRoute<Data>): void {
     const { config, ...handlers } = route;

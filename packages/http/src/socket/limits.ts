@@ -95,7 +95,7 @@ const rules = {
 
 /** Checks the options and fills in the defaults. */
 export function hubLimits(options: WebSocketHubOptions): HubLimits {
-  return settle<WebSocketHubOptions, typeof rules>('WebSocketHub', options, rules);
+  return settle('WebSocketHub', options, rules);
 }
 
 /** Time to come back if there is no room; sockets live long, so a second would be too short. */
