@@ -62,7 +62,7 @@ export function laneTable(
       {
         name: 'Action',
         cell: ({ name }) => actLink(service, { kind: 'lane', part: name }),
-        fold: 'named',
+        fold: 'corner',
       },
     ],
   });
