@@ -48,7 +48,6 @@ export {
 } from './rate/limiter.ts';
 export { type NamedRule, namedRule, type RateRule } from './rate/rule.ts';
 export { type AdmissionOptions, admission } from './request/admission.ts';
-export { type Guard, guardHook } from './request/guard.ts';
 export type { RequestPermit } from './request/request-permit.ts';
 export { refuseBody } from './request/unread-body.ts';
 export { createServer, HttpServer } from './server.ts';

@@ -220,7 +220,7 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
       .send({ [probe]: isFine });
     return 'answered';
   };
-  // The order is that of their cost: each guard spares those behind it what it refuses.
+  // Cheap guards come first: a request that one refuses costs nothing of those behind it.
   const guards: (Guard | undefined)[] = [
     answerProbe,
     connections.guard,

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { httpError } from '../base/errors.ts';
 import { plugin } from '../base/plugin.ts';
 
-/** Deeper than any body means: each level costs stack in whoever walks through the value. */
+/** Levels of nesting in a body: each costs stack in every function that walks through it. */
 const depthMax = 64;
 
 /** Reads JSON bodies as Fastify does, but none that is nested without bound. */

@@ -47,10 +47,10 @@ export interface OperatorOptions {
   readonly config?: ShownConfig | undefined;
 }
 
-/** A configuration, of which only what is named may be seen. */
+/** A configuration, and the names of the settings whose values may be seen. */
 export interface ShownConfig {
   readonly values: Readonly<Record<string, unknown>>;
-  /** The settings whose values may be seen; of all others only whether they are set. */
+  /** Names of the settings that are shown; of the others only whether they are set. */
   readonly shown: readonly string[];
 }
 

@@ -4,7 +4,7 @@ import type { Clock, MetricFamily } from 'spillway';
 const resolutionMs = 10;
 const windowMs = 10_000;
 
-/** Memory and processor time of the process in all, and its event loop of late. */
+/** Memory and processor time of the process so far, and its event loop in the last seconds. */
 export interface ProcessFigures {
   readonly kind: 'process';
   readonly uptimeMs: number;

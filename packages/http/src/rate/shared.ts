@@ -73,7 +73,7 @@ export class SharedRate {
     }
     if (now < count.refusedUntil) return refused(count.refusedUntil - now);
     if (now < this.#downUntil) return this.#withoutStore(rule, entry);
-    // No more than these can be let through in a window, so that more need not wait to hear it.
+    // A window admits no more than those who wait already: the next ones are refused at once.
     if (count.waiters.length >= rule.rule.limit) return refused(this.#link.deadlineMs);
     const { promise, resolve } = Promise.withResolvers<RateVerdict>();
     count.waiters.push(resolve);

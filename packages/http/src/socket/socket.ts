@@ -205,7 +205,7 @@ export class HubSocket<Data = unknown> {
     else this.#pending.push(message);
   };
 
-  /** Within bounds, since ws by itself would buffer its answers without one. */
+  /** Answers if the buffer has room: ws by itself would buffer its answers without bound. */
   readonly #answerPing = (data: Buffer): void => {
     if (this.#admit() && this.#hasRoom(data.length)) this.#ws.pong(data);
   };

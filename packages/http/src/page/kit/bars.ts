@@ -2,12 +2,12 @@ import { type Html, html } from '../html.ts';
 import { decimal, percent, position, rounded } from './numbers.ts';
 
 // All bars are SVG without a view box: shares are percentages in attributes, since a strict policy
-// allows no inline style. Each says in a sentence what is seen.
+// allows no inline style.
 
 export interface MeterOptions {
   /** Share from 0 to 1. */
   readonly share: number;
-  /** Sentence that says what is seen. @default the percentage */
+  /** Description in one sentence, for screen readers. @default the percentage */
   readonly label?: string | undefined;
   /** @default 'plain' */
   readonly tone?: 'plain' | 'good' | 'warn' | 'bad' | undefined;
@@ -29,7 +29,7 @@ export interface SpanBarOptions {
   readonly from: number;
   /** Upper bound, above 0. */
   readonly to: number;
-  /** Sentence that says what is seen. */
+  /** Description in one sentence, for screen readers. */
   readonly label: string;
 }
 
@@ -55,13 +55,13 @@ export interface GaugeOptions {
   readonly scale: readonly [from: number, to: number];
   /** Numbers written below the scale. @default its ends and zero */
   readonly marks?: readonly number[] | undefined;
-  /** Sentence that says what is seen. */
+  /** Description in one sentence, for screen readers. */
   readonly label: string;
   /** Makes the text of a value. */
   readonly format?: ((value: number) => string) | undefined;
 }
 
-/** A value with its error on a scale; the part above zero is what is aimed at. */
+/** A value with its error on a scale; the part above zero is the target. */
 export function gauge(options: GaugeOptions): Html {
   const { value, error, scale, label, format = (number) => decimal(number) } = options;
   const { marks = [scale[0], 0, scale[1]] } = options;

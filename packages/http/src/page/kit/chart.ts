@@ -32,7 +32,7 @@ export interface ChartTick {
 }
 
 export interface LineChartOptions {
-  /** Sentence that says what is seen: read aloud instead of the picture. */
+  /** Description of the picture in one sentence, for screen readers. */
   readonly label: string;
   /** One to five lines, told apart by their dashes. */
   readonly lines: readonly ChartLine[];
@@ -52,7 +52,7 @@ export interface LineChartOptions {
   readonly formatX?: ((x: number) => string) | undefined;
   /** Name of the horizontal axis, for the table. @default 'At' */
   readonly nameX?: string | undefined;
-  /** Share of the width kept free on the right for labels and what is to come. @default 0.12 */
+  /** Share of the width kept free on the right, for labels and later points. @default 0.12 */
   readonly room?: number | undefined;
   /** @default 'middle' */
   readonly size?: 'low' | 'middle' | 'tall' | undefined;
@@ -277,7 +277,7 @@ function asTable(lines: readonly ChartLine[], options: LineChartOptions & Format
 export interface SparklineOptions {
   /** Values from the oldest to the newest. */
   readonly values: readonly number[];
-  /** Sentence that says what is seen. */
+  /** Description of the picture in one sentence, for screen readers. */
   readonly label: string;
   /** Upper end of the range: the limit, so that calm looks calm. @default the largest value */
   readonly max?: number | undefined;

@@ -5,7 +5,7 @@ import { button, facts } from './parts.ts';
 export interface ErrorPageOptions {
   /** The status of the answer, which the page shows. */
   readonly status: number;
-  /** Code for whoever looks after the server. */
+  /** Code of the error, for the people who run the server. */
   readonly code: string;
   /** Number of the request, to quote. @default none */
   readonly requestId?: string | undefined;

@@ -7,9 +7,9 @@ export interface FieldOptions {
   readonly label: string;
   /** Text that was typed, or the present value. @default '' */
   readonly value?: string | undefined;
-  /** Words below that say what is wanted. @default none */
+  /** Help text below the field. @default none */
   readonly hint?: string | undefined;
-  /** Words below that say what would be right; the field is then invalid. @default none */
+  /** Text below that says which values are right; it marks the field as invalid. @default none */
   readonly error?: string | undefined;
   /** The id of the input. @default its name */
   readonly id?: string | undefined;

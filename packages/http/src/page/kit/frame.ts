@@ -103,7 +103,7 @@ export interface PageHeadOptions {
   readonly crumbs?: readonly { readonly name: string; readonly href?: string }[] | undefined;
 }
 
-/** Title of a page, with what is known at once and what can be done. */
+/** The head of a page: the path to it, its title, a few facts and its main buttons. */
 export function pageHead({ title, about, actions, crumbs = [] }: PageHeadOptions): Html {
   return html`${crumbs.length > 0 && html`<p class="crumbs">${crumbs.map(crumb)}</p>`}
 <div class="page-head"><div class="head-title"><h1>${title}</h1>${about}</div>${actions}</div>`;
