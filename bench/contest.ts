@@ -46,6 +46,11 @@ export interface Bench {
   /** Contenders that are no peers, but show what is possible: never "the best peer". */
   readonly yardsticks: readonly string[];
   readonly runs: readonly Run[];
+  /**
+   * Times that all is measured in new processes; the rounds of all count together. More than one
+   * where the compiler's choices differ from process to process. @default 1
+   */
+  readonly processes?: number;
   /** Benches by name that are run with it. */
   readonly also?: readonly string[];
 }
@@ -96,34 +101,47 @@ export function atMost(most: number, unit: string): Target {
  * hits all of them.
  */
 export async function contest(name: string, bench: Bench, quick: boolean): Promise<Row[]> {
-  await using stack = new AsyncDisposableStack();
-  const corners = new Map<string, Corner>();
-  for (const contender of Object.keys(bench.contenders)) {
-    corners.set(contender, await stack.use(new Corner(name, contender)).open());
-  }
-  const rows: Row[] = [];
-  for (const run of bench.runs.filter(({ isLong }) => !(quick && isLong))) {
-    const results = await rounds(run, corners, quick);
-    for (const figure of run.figures) {
-      const readings = new Map<string, Reading>();
-      for (const [contender, all] of results) {
-        const values = all.map((result) => result[figure.name] ?? Number.NaN);
-        const best = figure.better === 'more' ? Math.max : Math.min;
-        const value = run.counts === 'best' ? best(...values) : median(values);
-        const range: Range = [Math.min(...values), Math.max(...values)];
-        readings.set(contender, { value, range, rounds: values });
-      }
-      const title = `${name}: ${run.name}: ${figure.name}`;
-      rows.push(...compare(title, { figure, readings, isPaired: run.isPaired === true }, bench));
+  const runs = bench.runs.filter(({ isLong }) => !(quick && isLong));
+  const results = new Map(runs.map((run): [Run, Results] => [run, new Map()]));
+  const { processes = 1 } = bench;
+  for (let at = 0; at < (quick ? 1 : processes); at += 1) {
+    await using stack = new AsyncDisposableStack();
+    const corners = new Map<string, Corner>();
+    for (const contender of Object.keys(bench.contenders)) {
+      corners.set(contender, await stack.use(new Corner(name, contender)).open());
     }
+    for (const [run, all] of results) await rounds(run, corners, all, quick);
   }
-  return rows;
+  return [...results].flatMap(([run, all]) =>
+    run.figures.flatMap((figure) => {
+      const readings = new Map(
+        [...all].map(([contender, own]) => [contender, readingOf(own, figure, run)]),
+      );
+      const title = `${name}: ${run.name}: ${figure.name}`;
+      return compare(title, { figure, readings, isPaired: run.isPaired === true }, bench);
+    }),
+  );
+}
+
+function readingOf(
+  results: readonly Readonly<Record<string, number>>[],
+  { name, better }: Figure,
+  { counts }: Run,
+): Reading {
+  const values = results.map((result) => result[name] ?? Number.NaN);
+  const best = better === 'more' ? Math.max : Math.min;
+  const value = counts === 'best' ? best(...values) : median(values);
+  return { value, range: [Math.min(...values), Math.max(...values)], rounds: values };
 }
 
 type Results = Map<string, Readonly<Record<string, number>>[]>;
 
-async function rounds(run: Run, corners: Map<string, Corner>, quick: boolean): Promise<Results> {
-  const results: Results = new Map();
+async function rounds(
+  run: Run,
+  corners: ReadonlyMap<string, Corner>,
+  results: Results,
+  quick: boolean,
+): Promise<void> {
   const measure = async ([contender, corner]: [string, Corner]): Promise<void> => {
     const result = await corner.measure(run.name, quick);
     results.set(contender, [...(results.get(contender) ?? []), result]);
@@ -136,7 +154,6 @@ async function rounds(run: Run, corners: Map<string, Corner>, quick: boolean): P
       for (const entry of order) await measure(entry);
     }
   }
-  return results;
 }
 
 interface Comparison {
