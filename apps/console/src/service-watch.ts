@@ -109,9 +109,8 @@ export class ServiceWatch {
       this.silence = undefined;
     } catch (error) {
       if (signal.aborted) return;
-      const { code, message } = error as SpillwayError;
-      const why = code === 'ENOENT' || code === 'ECONNREFUSED' ? 'does not run' : message;
-      if (this.silence === undefined) this.#tell({ state: 'error', text: why });
+      const why = limit.aborted ? 'answers too slowly' : silenceOf(error as SpillwayError);
+      if (this.silence !== why) this.#tell({ state: 'error', text: why });
       this.silence = why;
     }
   }
@@ -226,6 +225,10 @@ interface StatsAnswer {
   readonly parts: unknown;
   readonly changeable?: readonly string[];
   readonly routes: readonly RouteStats[];
+}
+
+function silenceOf({ code, message }: SpillwayError): string {
+  return code === 'ENOENT' || code === 'ECONNREFUSED' ? 'does not run' : message;
 }
 
 function add(all: Map<string, History>, name: string, value: number, at: number): void {

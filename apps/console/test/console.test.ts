@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtempDisposable } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -293,6 +294,20 @@ describe('the console', () => {
     await page.goto(`${new URL(page.url()).origin}/routes?service=shop`);
     await page.getByRole('link', { name: 'API with its schemas' }).click();
     await page.getByRole('heading', { name: 'GET /order' }).waitFor();
+  });
+
+  it('tells of a service that first is too slow and then gone', async () => {
+    const folder = join(data, 'slow');
+    await mkdir(folder);
+    const slow = createHttpServer(() => {}).listen(operatorSocket(folder));
+    await once(slow, 'listening');
+    await using opened = await openConsole({ data, port: 0, lookMs: 100 });
+    const page = await show(opened.openUrl());
+    await page.goto(`${new URL(page.url()).origin}/events?service=slow`);
+    await page.locator('.timeline').getByText('answers too slowly').waitFor();
+    slow.closeAllConnections();
+    slow.close();
+    await page.locator('.timeline').getByText('does not run').waitFor();
   });
 
   it('lists the failures of a service with their stacks', async () => {
