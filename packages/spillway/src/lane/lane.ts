@@ -179,8 +179,7 @@ export class Lane implements Part, AsyncDisposable {
    * fit, or in a lane that measures up to twice as many as before. A smaller one sends nobody out.
    */
   resize(limit: number): void {
-    const isFree = this.#limit === undefined;
-    check(isFree, 'Lane.resize', 'of a lane whose limit is a number', this.name);
+    check(this.#limit === undefined, 'Lane.resize', 'of a lane whose limit is a number', this.name);
     checkInteger('Lane.resize: limit', limit, Math.max(1, this.#permits.promised));
     const now = this.#clock.now();
     this.#limitMax = limit;
