@@ -67,4 +67,31 @@ describe('the whole text of an entry', () => {
     await visitor.submit('/feeds', { url: address });
     await comes('Moved', /The lantern and the bridge met again/);
   });
+
+  it('is shown whole where other entries share paragraphs of it, to clients too', async () => {
+    const stories = ['Swifts sleep on the wing', 'A reef grows again', 'Wolves in the valley'];
+    const items = stories.map(
+      (title, at) => `<item><title>${title}</title><link>${news.url}/gone${at}</link><description>
+&lt;p&gt;This letter comes every week.&lt;/p&gt;&lt;p&gt;${title}, and nobody knew why.&lt;/p&gt;
+&lt;p&gt;Write to us whenever you like.&lt;/p&gt;</description></item>`,
+    );
+    const address = news.page('/letter', (_request, response) => {
+      const feed = `<rss version="2.0"><channel><title>Letter</title>${items.join('')}
+</channel></rss>`;
+      response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(feed);
+    });
+    await visitor.submit('/feeds', { url: address });
+    const [first = ''] = stories;
+    await comes(first, /^Swifts sleep on the wing, and nobody knew why\.$/);
+    const list = await site.ranker.storage.shelves.list({ userId: site.userId, limit: 10 });
+    const id = list.find(({ title }) => title === first)?.id;
+    const page = await visitor.page(`/reader?open=${id}`);
+    const prose = page.slice(page.indexOf('class="prose"')).replace(/<\/?mark[^>]*>/g, '');
+    assert.match(prose, /<p>This letter comes every week\.<\/p><p>Swifts sleep/);
+    assert.match(prose, /<p>Write to us whenever you like\.<\/p>/);
+    const headers = { authorization: `GoogleLogin auth=${site.key}` };
+    const path = '/greader/reader/api/0/stream/contents/user/-/state/com.google/reading-list';
+    const contents = await (await fetch(`${site.url}${path}`, { headers })).text();
+    assert.match(contents, /every week\.<\/p><p>Swifts sleep on the wing, and nobody knew/);
+  });
 });

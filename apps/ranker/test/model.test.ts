@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fit, sideCount, untrained, wordValues } from '../src/learn/model.ts';
-import { commonOf, editRows, ratedRows } from '../src/learn/rows.ts';
+import { commonOf, comparedRows, placeRows, ratedRows } from '../src/learn/rows.ts';
 import { bucketCount, wordsKept, wordsOf } from '../src/learn/words.ts';
 import { model, VectorScene } from './vector-scene.ts';
 
@@ -99,7 +99,7 @@ describe('the model of a taste', () => {
       sources.set(each.source, source);
       const { score, ratedAt } = each;
       const edit = { row, score, ratedAt, added: { ...each, source } };
-      grown = editRows(grown, [edit], model.dimension);
+      grown = comparedRows(placeRows(grown, [edit], model.dimension));
     }
     assert.deepEqual([...grown.nearest], [...whole.nearest]);
     const common = commonOf(whole);
@@ -112,7 +112,7 @@ describe('the model of a taste', () => {
     const rated = scene(3, 30);
     const all = ratedRows(rated, model.dimension, new Map());
     const common = commonOf(all);
-    const taken = editRows(all, [{ row: 29, score: Number.NaN, ratedAt: 0 }], model.dimension);
+    const taken = placeRows(all, [{ row: 29, score: Number.NaN, ratedAt: 0 }], model.dimension);
     const without = ratedRows(rated.slice(0, 29), model.dimension, new Map());
     const one = fit(taken, common, untrained, { halfLifeMs });
     const other = fit(without, common, untrained, { halfLifeMs });

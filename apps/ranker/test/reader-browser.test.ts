@@ -163,6 +163,28 @@ describe('the reader in a browser', () => {
     await tab.context().close();
   });
 
+  it('has what was typed before a session ended, until a form is taken', async () => {
+    const { tab } = await entered('typed');
+    const { key } = await site.ranker.storage.users.add('typed-again');
+    await tab.goto(`${site.url}/reader/rules`);
+    await tab.getByLabel('What to do').selectOption('boost');
+    await tab.getByLabel('Words, site, feed').fill('migrating swifts');
+    await tab.context().clearCookies();
+    await tab.getByRole('button', { name: 'Add' }).click();
+    await tab.waitForLoadState();
+    await tab.goto(`${site.url}/reader`);
+    await tab.getByLabel('API key').fill(key);
+    await tab.getByRole('button', { name: 'Log in' }).click();
+    await tab.waitForURL('**/reader');
+    await tab.goto(`${site.url}/reader/rules`);
+    assert.equal(await tab.getByLabel('Words, site, feed').inputValue(), 'migrating swifts');
+    assert.equal(await tab.getByLabel('What to do').inputValue(), 'boost');
+    await tab.getByRole('button', { name: 'Add' }).click();
+    await tab.getByText('Boost “migrating swifts” by 2: added.').waitFor();
+    assert.equal(await tab.getByLabel('Words, site, feed').inputValue(), '');
+    await tab.context().close();
+  });
+
   it('works without any script', async () => {
     const { tab } = await entered('plain', { javaScriptEnabled: false });
     await tab.locator('a.item').first().click();

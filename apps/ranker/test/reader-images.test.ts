@@ -227,4 +227,27 @@ describe('a picture that is fetched', () => {
     left.abort();
     await ended;
   });
+
+  it('has its turn before what another user asked for earlier', async () => {
+    const { fetcher } = await opened();
+    const held: ServerResponse[] = [];
+    const left = new AbortController();
+    const ended: Promise<unknown>[] = [];
+    for (let at = 0; at < 60; at += 1) {
+      host.pages.set(`/place${at}`, (response) => void held.push(response));
+      const asked = { key: 'eve', signal: left.signal };
+      ended.push(fetcher.fetchImage(`${host.url}/place${at}`, asked).catch(() => {}));
+    }
+    while (held.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const { inside, waiting } = fetcher.stats.images.lane;
+    assert.deepEqual([inside, waiting], [32, 28]);
+    const other = stack.use(await openSite());
+    other.pages.set('/quick.png', (response) => send(response, png(20, 20)));
+    const quick = fetcher.fetchImage(`${other.url}/quick.png`, { key: 'bob' });
+    for (const response of held.splice(0, 2)) response.writeHead(404).end();
+    assert.equal((await quick).kind, 'image');
+    assert.ok(fetcher.stats.images.lane.waiting >= 26, 'the others wait still');
+    left.abort();
+    await Promise.all(ended);
+  });
 });

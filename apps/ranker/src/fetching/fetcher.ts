@@ -42,6 +42,8 @@ export interface FetchOptions {
   readonly validators?: Validators | undefined;
   /** Sent to the origin of the address alone. @default none */
   readonly credentials?: Credentials | undefined;
+  /** The user it is for; users have their turn one after another. @default one for all */
+  readonly key?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -170,8 +172,8 @@ export class Fetcher implements AsyncDisposable {
   async fetchImage(url: string, options: FetchOptions = {}): Promise<Image | Unavailable> {
     return answered(async () => {
       const accept = 'image/avif, image/webp, image/png, image/jpeg, image/gif';
-      const { signal } = options;
-      const asked = { url: addressOf(url), accept, checkType: () => {}, signal };
+      const { signal, key } = options;
+      const asked = { url: addressOf(url), accept, checkType: () => {}, signal, key };
       const { body: bytes } = await this.#parts.images.get(asked);
       const found = bytes && imageType(bytes);
       const pixels = found === undefined ? 0 : found.width * found.height;

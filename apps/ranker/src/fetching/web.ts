@@ -36,6 +36,8 @@ export interface WebQuestion {
   readonly validators?: Validators | undefined;
   /** Sent to the origin of `url` alone, wherever redirects lead. @default none */
   readonly credentials?: Credentials | undefined;
+  /** The user it is for; users have their turn one after another. @default one for all */
+  readonly key?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -110,7 +112,7 @@ export class Web implements AsyncDisposable {
   get(question: WebQuestion): Promise<WebAnswer> {
     const stop = this.#stop.signal;
     const signal = question.signal ? AbortSignal.any([question.signal, stop]) : stop;
-    return this.#lane.run((held) => this.#get(question, held), { signal });
+    return this.#lane.run((held) => this.#get(question, held), { signal, key: question.key });
   }
 
   /** Gives up what is under way. */

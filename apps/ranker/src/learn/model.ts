@@ -63,10 +63,11 @@ const cautionRatings = 7.5;
 const orderRatings = 2;
 /** The search for weights ends when so much of the squared error could be gained at most. */
 const precision = 1e-4;
-/** From so many ratings on, fitting a model takes long enough to be felt. */
+/**
+ * From so many ratings on, fitting a model takes long enough to be felt. The precision is one of
+ * each rating then: scores differ by 0.01, as the root of the mean square.
+ */
 export const manyRatings = 500;
-/** The precision for {@link manyRatings}: scores differ by 0.01 at most. */
-const manyPrecision = 1e-2;
 const roundsMax = 100;
 
 /** The slope for this many ratings, before any of it is measured. */
@@ -208,7 +209,8 @@ class Equations {
     const rest = this.#pass(solution, this.#rest);
     const scaled = rest.map((value, at) => value / (scale[at] as number));
     const direction = scaled.slice();
-    const enough = this.#only.length < manyRatings ? precision : manyPrecision;
+    const { length } = this.#only;
+    const enough = precision * (length < manyRatings ? 1 : length);
     let left = product(rest, scaled);
     for (let round = 0; round < roundsMax && left > enough; round += 1) {
       const image = this.#pass(direction);
@@ -265,50 +267,50 @@ class Equations {
   #pass(weights: Float64Array, wanted?: Float64Array): Float64Array {
     const { dimension, keys, means } = this.#rows;
     const { centre } = this.#common;
+    const values = this.#values;
+    const side = this.#side;
+    const topicEnd = this.#hasTopic ? dimension : 0;
+    const wordsEnd = this.#hasWords ? wordsKept : 0;
+    const sideFrom = dimension + bucketCount;
     const topic = Float32Array.from(weights.subarray(0, dimension));
     const shift = this.#hasTopic ? dot(topic, centre) : 0;
     const sums = new Float64Array(this.#size);
     let total = 0;
-    for (const [place, row] of this.#only.entries()) {
+    for (let place = 0; place < this.#only.length; place += 1) {
+      const row = this.#only[place] as number;
       const from = row * dimension;
-      let said = this.#hasTopic ? dotAt(topic, 0, means, from, dimension) - shift : 0;
-      if (this.#hasWords) said += this.#wordSum(place, row, weights);
+      const keyFrom = row * wordsKept;
+      const valueFrom = place * wordsKept;
+      let said = topicEnd > 0 ? dotAt(topic, 0, means, from, dimension) - shift : 0;
+      for (let at = 0; at < wordsEnd; at += 1) {
+        const value = values[valueFrom + at] as number;
+        if (value === 0) continue;
+        said += value * (weights[dimension + (keys[keyFrom + at] as number)] as number);
+      }
       for (let at = 0; at < sideCount; at += 1) {
-        const weight = weights[dimension + bucketCount + at] as number;
-        said += (this.#side[place * sideCount + at] as number) * weight;
+        said += (side[place * sideCount + at] as number) * (weights[sideFrom + at] as number);
       }
       const goal = wanted === undefined ? 0 : (wanted[place] as number);
       const factor = (goal - said) * (this.#weights[row] as number);
       total += factor;
-      for (let at = 0; at < dimension && this.#hasTopic; at += 1) {
+      for (let at = 0; at < topicEnd; at += 1) {
         sums[at] = (sums[at] as number) + factor * (means[from + at] as number);
       }
-      for (let at = 0; at < wordsKept && this.#hasWords; at += 1) {
-        const value = this.#values[place * wordsKept + at] as number;
+      for (let at = 0; at < wordsEnd; at += 1) {
+        const value = values[valueFrom + at] as number;
         if (value === 0) continue;
-        const key = dimension + (keys[row * wordsKept + at] as number);
+        const key = dimension + (keys[keyFrom + at] as number);
         sums[key] = (sums[key] as number) + factor * value;
       }
       for (let at = 0; at < sideCount; at += 1) {
-        const key = dimension + bucketCount + at;
-        sums[key] = (sums[key] as number) + factor * (this.#side[place * sideCount + at] as number);
+        const added = factor * (side[place * sideCount + at] as number);
+        sums[sideFrom + at] = (sums[sideFrom + at] as number) + added;
       }
     }
-    for (let at = 0; at < dimension && this.#hasTopic; at += 1) {
+    for (let at = 0; at < topicEnd; at += 1) {
       sums[at] = (sums[at] as number) - total * (centre[at] as number);
     }
     return sums;
-  }
-
-  #wordSum(place: number, row: number, weights: Float64Array): number {
-    const { dimension, keys } = this.#rows;
-    let sum = 0;
-    for (let at = 0; at < wordsKept; at += 1) {
-      const value = this.#values[place * wordsKept + at] as number;
-      if (value === 0) continue;
-      sum += value * (weights[dimension + (keys[row * wordsKept + at] as number)] as number);
-    }
-    return sum;
   }
 }
 

@@ -1,7 +1,7 @@
 import { SpillwayError } from 'spillway';
 import type { RatedArticle } from './document.ts';
 import { type Choice, type Model, untrained } from './model.ts';
-import { type Edit, numberOf, type RatedRows } from './rows.ts';
+import { type Edit, numberOf, placeRows, type RatedRows } from './rows.ts';
 import { type Explanation, type Score, scoreUnknown } from './score.ts';
 import { reasons, type ScoreParts, type TasteState } from './scorer.ts';
 import type { NearLists } from './thread/scorer.ts';
@@ -42,10 +42,13 @@ export interface TasteOptions {
   readonly choice?: Choice | undefined;
   /** The most ratings that count; older ones are left out. */
   readonly ratedMax: number;
-  /** Makes a version on a thread. */
+  /** The number of numbers in a vector. */
+  readonly dimension: number;
+  /** Makes a version of rows, of which so many have changed, on a thread. */
   readonly make: (
-    before: TasteState | undefined,
-    edits: readonly Edit[],
+    rows: RatedRows,
+    changed: number,
+    model: Model | undefined,
     choice: Choice,
   ) => Promise<TasteState>;
 }
@@ -156,12 +159,12 @@ export class Taste {
     this.#leaveOut(edits, before);
     const isNothing = before === undefined && edits.size === 0;
     const lists = changes.findLast((one) => one.lists)?.lists;
-    const known = before && {
-      rows: { ...before.rows, ...lists },
-      model: trained ?? before.model,
-    };
-    const { make } = this.#options;
-    const state = isNothing ? undefined : await make(known, [...edits.values()], choice);
+    const known = before && { ...before.rows, ...lists };
+    const { make, dimension } = this.#options;
+    // Written here, into memory that threads share: a message with thousands of vectors is slow.
+    const rows = () => placeRows(known, [...edits.values()], dimension);
+    const model = trained ?? before?.model;
+    const state = isNothing ? undefined : await make(rows(), edits.size, model, choice);
     this.#current = { version: version + 1, state, choice };
   }
 

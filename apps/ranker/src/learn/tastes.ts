@@ -67,8 +67,8 @@ type Comparer = typeof import('./thread/comparer.ts');
 /** The articles that one task scores: some milliseconds, so that a vote is not kept waiting. */
 const rankSize = 500;
 /**
- * Pairs of an article and a rating that a ranking compares before it answers: some 15 ms. Articles
- * beyond it are scored without their neighbours, and compared in the background.
+ * Pairs of an article and a rating that a ranking compares before it answers: some 15 ms. With more
+ * of them articles are scored by the neighbours they have, and compared in the background.
  */
 const pairsMax = 50_000;
 /** Pairs that one task compares in the background: some 5 ms, for which a ranking waits. */
@@ -357,11 +357,11 @@ export class Tastes implements AsyncDisposable {
     const taste = new Taste({
       ...stored,
       ratedMax,
-      make: (before, edits, choice) => {
+      dimension: this.model.dimension,
+      make: (rows, changed, model, choice) => {
         const { halfLifeMs } = this;
-        const task = { before, edits, dimension: this.model.dimension };
-        const more = { common: this.table.common, choice, halfLifeMs };
-        return this.#pool.run('update', { ...task, ...more }, { priority: 2 });
+        const task = { rows, changed, model, common: this.table.common, choice, halfLifeMs };
+        return this.#pool.run('update', task, { priority: 2 });
       },
     });
     await taste.change({ rated: rated.slice(-ratedMax) });

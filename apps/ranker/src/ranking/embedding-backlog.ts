@@ -139,7 +139,8 @@ export class EmbeddingBacklog implements AsyncDisposable {
   async #take(entry: StoredArticle, page: StoredArticle, signal: AbortSignal): Promise<void> {
     const { text, images, author = entry.author } = page;
     const fetchedAt = this.#options.clock.now();
-    const whole = { ...entry, text, images, author, fetchedAt, isFromFeed: false };
+    const own = { fetchedAt, isFromFeed: false, sharedText: undefined };
+    const whole = { ...entry, text, images, author, ...own };
     await this.#options.storage.articles.save(whole, entry.id, signal);
     this.wake([entry.id]);
   }

@@ -75,8 +75,6 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
 const ratedMax = 5_000;
 /** Numbers for versions that are set aside when a taste is loaded. */
 const versionsReserved = 1_000;
-/** Ratings that are read at once. */
-const pageSize = 250;
 const noSentences = { sentences: new Float32Array(0) };
 
 async function loadTaste(
@@ -86,18 +84,17 @@ async function loadTaste(
   const versionMax = await storage.tastes.reserve(userId, versionsReserved);
   const choice = await storage.tastes.find(userId, model);
   const ratings = (await storage.ratings.list(userId)).slice(-ratedMax);
+  const ids = ratings.map(({ articleId }) => articleId);
+  const [documents, facts] = await Promise.all([
+    storage.vectors.summaries(ids, model),
+    storage.articles.facts(userId, ids),
+  ]);
   const rated: RatedArticle[] = [];
-  for (let at = 0; at < ratings.length; at += pageSize) {
-    const page = ratings.slice(at, at + pageSize);
-    const ids = page.map(({ articleId }) => articleId);
-    const documents = await storage.vectors.summaries(ids, model);
-    const facts = await storage.articles.facts(userId, ids);
-    for (const { articleId: id, score, ratedAt } of page) {
-      const document = documents.get(id);
-      const fact = facts.get(id);
-      if (document === undefined || fact === undefined) continue;
-      rated.push({ id, ...fact, document: { ...noSentences, ...document, model }, score, ratedAt });
-    }
+  for (const { articleId: id, score, ratedAt } of ratings) {
+    const document = documents.get(id);
+    const fact = facts.get(id);
+    if (document === undefined || fact === undefined) continue;
+    rated.push({ id, ...fact, document: { ...noSentences, ...document, model }, score, ratedAt });
   }
   return { rated, choice, version: versionMax - versionsReserved, versionMax };
 }

@@ -56,7 +56,10 @@ export class Reader {
     query: Omit<ShelfQuery, 'userId'>,
     signal: AbortSignal = never,
   ): Promise<ReaderShelf> {
-    const shelved = await this.#options.storage.shelves.list({ ...query, userId }, signal);
+    const { storage, tastes } = this.#options;
+    // A taste that has to be loaded is so meanwhile; a failure is told by the scores.
+    void tastes.current(userId, signal).catch(() => {});
+    const shelved = await storage.shelves.list({ ...query, userId }, signal);
     return await this.scored(userId, shelved, signal);
   }
 
@@ -224,7 +227,7 @@ function storedArticles(
     const isWhole = isPrivate || (text.length >= wholeMin && !isFullText);
     return {
       ...{ id: articleId(url), url, givenUrl: given, title, text, source: sourceOf(url), author },
-      ...{ images, tags, ...(text === '' && entry.text !== '' && { sharedText: entry.text }) },
+      ...{ images, tags, ...(text !== entry.text && { sharedText: entry.text }) },
       ...{ publishedAt, etag: undefined, lastModified: undefined, unavailable: undefined },
       // A short text may be a summary: the article itself is fetched when it is asked for.
       ...{ fetchedAt: isWhole ? now : undefined, addedAt: now, isFromFeed: true },

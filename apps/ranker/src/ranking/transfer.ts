@@ -1,6 +1,6 @@
 import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
-import { canonicalUrl } from '../fetching/canonical-url.ts';
+import { canonicalUrl, webUrl } from '../fetching/canonical-url.ts';
 import { checkRule } from '../reader/rule-book.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import { isPrivateUrl } from '../storage/private-feeds.ts';
@@ -94,7 +94,7 @@ export async function importLines(
     signal,
   );
   const subscriptions = feeds.map(({ url, title, folder, isNamed }) => {
-    return { url, title, folder, isNamed: isNamed === true };
+    return { url: webUrl(url)?.href ?? url, title, folder, isNamed: isNamed === true };
   });
   await storage.feeds.subscribe(userId, subscriptions, now, signal);
   const there = (await storage.rules.list(userId, signal)).map(ruleText);
@@ -158,7 +158,7 @@ function checkedLine(line: unknown, at: number): TransferLine {
 
 function isAddress(url: string): boolean {
   return (
-    url.length <= 4_096 && (canonicalUrl(url) !== undefined || /^(text|sample):\S+$/.test(url))
+    url.length <= 4_096 && (canonicalUrl(url) !== undefined || /^(text|sample):[^\s\0]+$/.test(url))
   );
 }
 

@@ -195,8 +195,7 @@ function bar(kind: string, from: number, points: number): Html {
 
 /** The text by paragraphs, with pictures, and with the sentences that count marked. */
 function proseOf({ ranked, imagePath }: OpenArticle): HtmlValue {
-  const { text: own = '', sharedText = '', images = [] } = ranked?.article ?? {};
-  const text = own || sharedText;
+  const { text: own = '', sharedText: text = own, images = [] } = ranked?.article ?? {};
   if (text === '') {
     return html`<p class="quiet">Its text is not here yet. Open the original to read it.</p>`;
   }

@@ -16,7 +16,7 @@ export interface DesksOptions {
   readonly halfLifeHours?: number | undefined;
   /** The share of the list for unsure articles, from 0 to 0.5; 0.1 by default. */
   readonly explorationShare?: number | undefined;
-  /** The number of newest articles ordered for a user, 10 to 10,000; 2,000 by default. */
+  /** The number of newest articles ordered for a user, 10 to 10,000; 1,000 by default. */
   readonly articlesMax?: number | undefined;
   /** Told when lists could not be brought up to date without anybody waiting for it. */
   readonly onFailure: (error: unknown) => void;
@@ -43,7 +43,7 @@ export class Desks implements Observable, Disposable {
   #failures = 0;
 
   constructor(options: DesksOptions) {
-    const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 2_000 } = options;
+    const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 1_000 } = options;
     const { reader, changes, storage, clock, onFailure } = options;
     checkNumber('halfLifeHours', halfLifeHours, 1);
     checkNumber('explorationShare', explorationShare, 0, 0.5);

@@ -16,26 +16,39 @@ const alike: readonly { readonly dice: number; readonly cosine: number }[] = [
 /** The group of each article, by its id: the id of the group's oldest article. */
 export type Groups = ReadonlyMap<string, string>;
 
-interface Head {
-  readonly article: Compared;
-  readonly title: Bigrams;
-}
-
 type Compared = Pick<ReaderArticle, 'id' | 'title' | 'publishedAt' | 'vector'>;
+
+/** An article with the words of its title, and with their bigrams once they are needed. */
+class Titled {
+  readonly article: Compared;
+  readonly words: readonly string[];
+  #bigrams: Bigrams | undefined;
+
+  constructor(article: Compared) {
+    this.article = article;
+    this.words = wordsOf(article.title.slice(0, titleLengthMax));
+  }
+
+  get bigrams(): Bigrams {
+    this.#bigrams ??= bigramsOf(this.words);
+    return this.#bigrams;
+  }
+}
 
 /** True if two articles tell the same story: titles and texts alike, at most three days apart. */
 export function isDuplicate(one: Compared, other: Compared): boolean {
-  return isAlike(one, bigramsOf(one.title), other, bigramsOf(other.title));
+  return isAlike(new Titled(one), new Titled(other));
 }
 
-function isAlike(one: Compared, title: Bigrams, other: Compared, otherTitle: Bigrams): boolean {
-  if (Math.abs(one.publishedAt - other.publishedAt) > duplicateMsMax) return false;
-  const dice = diceOf(title, otherTitle);
-  const isComparable = one.vector !== undefined && one.vector.length === other.vector?.length;
+function isAlike(one: Titled, other: Titled): boolean {
+  const { publishedAt, vector } = one.article;
+  if (Math.abs(publishedAt - other.article.publishedAt) > duplicateMsMax) return false;
+  const dice = diceOf(one.bigrams, other.bigrams);
+  const isComparable = vector !== undefined && vector.length === other.article.vector?.length;
   if (!isComparable) return dice >= diceAlone;
   // Most pairs differ in their titles already.
   if (!alike.some((least) => dice >= least.dice)) return false;
-  const cosine = dot(one.vector, other.vector as Float32Array);
+  const cosine = dot(vector, other.article.vector as Float32Array);
   return alike.some((least) => dice >= least.dice && cosine >= least.cosine);
 }
 
@@ -46,16 +59,16 @@ function isAlike(one: Compared, title: Bigrams, other: Compared, otherTitle: Big
  */
 export function* groupDuplicates(articles: readonly Compared[]): Slices<Groups> {
   const groups = new Map<string, string>();
-  const heads = new TitleIndex<Head>();
+  const heads = new TitleIndex();
   const byAge = articles.toSorted(
     (one, other) => one.publishedAt - other.publishedAt || (one.id < other.id ? -1 : 1),
   );
   for (const article of byAge) {
-    const title = bigramsOf(article.title);
-    const near = heads.near(article.title);
-    const head = near.find((one) => isAlike(one.article, one.title, article, title))?.article;
+    const titled = new Titled(article);
+    const keys = keysOf(titled.words);
+    const head = heads.near(keys).find((one) => isAlike(one, titled))?.article;
     groups.set(article.id, (head ?? article).id);
-    if (head === undefined) heads.add(article.title, { article, title });
+    if (head === undefined) heads.add(titled, keys);
     yield;
   }
   return groups;
@@ -75,19 +88,21 @@ export function wordsOf(text: string): string[] {
 const titleLengthMax = 300;
 
 /** All pairs of neighbouring characters of a title as numbers, sorted. */
-export type Bigrams = Uint32Array;
+type Bigrams = Uint32Array;
 
 /** The bigrams of a title's words; none if it has no letter. */
-export function bigramsOf(title: string): Bigrams {
-  const words = wordsOf(title.slice(0, titleLengthMax));
+function bigramsOf(words: readonly string[]): Bigrams {
   if (words.length === 0) return new Uint32Array();
   const text = ` ${words.join(' ')} `;
-  const pair = (_: unknown, at: number) => text.charCodeAt(at) * 65_536 + text.charCodeAt(at + 1);
-  return Uint32Array.from({ length: text.length - 1 }, pair).sort();
+  const bigrams = new Uint32Array(text.length - 1);
+  for (let at = 0; at < bigrams.length; at += 1) {
+    bigrams[at] = text.charCodeAt(at) * 65_536 + text.charCodeAt(at + 1);
+  }
+  return bigrams.sort();
 }
 
 /** The likeness of two titles, from 0 to 1: the share of bigrams that both have. */
-export function diceOf(one: Bigrams, other: Bigrams): number {
+function diceOf(one: Bigrams, other: Bigrams): number {
   let common = 0;
   for (let left = 0, right = 0; left < one.length && right < other.length; ) {
     const difference = (one[left] as number) - (other[right] as number);
@@ -103,35 +118,33 @@ const wordLengthMin = 3;
 /** A word that more titles have is too frequent to find one by; only the newest are kept. */
 const titlesPerWordMax = 24;
 
-/** Finds what has a title that shares a word with another. */
-export class TitleIndex<T> {
-  readonly #byWord = new Map<string, T[]>();
+/** Finds articles whose title shares a word with another. */
+class TitleIndex {
+  readonly #byWord = new Map<string, Titled[]>();
 
-  add(title: string, item: T): void {
-    for (const word of keysOf(title)) {
-      const items = this.#byWord.get(word) ?? [];
-      items.push(item);
-      if (items.length > titlesPerWordMax) items.shift();
-      this.#byWord.set(word, items);
+  /** Articles by shared words: most words first, then those added first. */
+  near(keys: ReadonlySet<string>): Titled[] {
+    const shared = new Map<Titled, number>();
+    for (const key of keys) {
+      for (const one of this.#byWord.get(key) ?? []) shared.set(one, (shared.get(one) ?? 0) + 1);
     }
+    return [...shared].sort(([, one], [, other]) => other - one).map(([titled]) => titled);
   }
 
-  /** Finds items by shared words: most words first, then those added first. */
-  near(title: string): T[] {
-    const shared = new Map<T, number>();
-    for (const word of keysOf(title)) {
-      for (const item of this.#byWord.get(word) ?? []) {
-        shared.set(item, (shared.get(item) ?? 0) + 1);
-      }
+  add(titled: Titled, keys: ReadonlySet<string>): void {
+    for (const key of keys) {
+      const known = this.#byWord.get(key) ?? [];
+      known.push(titled);
+      if (known.length > titlesPerWordMax) known.shift();
+      this.#byWord.set(key, known);
     }
-    return [...shared].sort(([, one], [, other]) => other - one).map(([item]) => item);
   }
 }
 
 /** The index keys of a title; pairs of characters in languages without spaces. */
-function keysOf(title: string): Set<string> {
+function keysOf(words: readonly string[]): Set<string> {
   const keys = new Set<string>();
-  for (const word of wordsOf(title.slice(0, titleLengthMax))) {
+  for (const word of words) {
     if (/[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u.test(word)) {
       for (let at = 0; at + 2 <= word.length; at += 1) keys.add(word.slice(at, at + 2));
     } else if (word.length >= wordLengthMin) keys.add(word);

@@ -73,7 +73,7 @@ export class Images {
   /** The bytes of a picture; rejects with `ARTICLE_UNAVAILABLE` and the reason. */
   async read(url: string, userId: string, signal: AbortSignal): Promise<Uint8Array> {
     const name = createHash('sha256').update(url).digest('hex');
-    const load = () => this.#loading.run(name, () => this.#load(url, name), { signal });
+    const load = () => this.#loading.run(name, () => this.#load(url, name, userId), { signal });
     if (this.#files.has(name)) return await load();
     const gate = this.#turns.get(userId) ?? new Gate(turns);
     this.#turns.set(userId, gate);
@@ -90,14 +90,14 @@ export class Images {
     return signed.digest().subarray(0, 16);
   }
 
-  async #load(url: string, name: string): Promise<Uint8Array> {
+  async #load(url: string, name: string, key: string): Promise<Uint8Array> {
     const { fetcher, clock } = this.#options;
     const kept = await this.#kept(name);
     if (kept !== undefined) return kept;
     const { host } = new URL(url);
     this.#checkFailure(name, failureMs);
     this.#checkFailure(host, slowHostMs);
-    const answer = await fetcher.fetchImage(url);
+    const answer = await fetcher.fetchImage(url, { key });
     if (answer.kind === 'unavailable') {
       const failure = { why: answer, at: clock.now() };
       this.#failures.set(name, failure);

@@ -4,7 +4,7 @@ import type { ReaderArticle } from '../ranking/reader.ts';
 import { operate } from './access.ts';
 import { explanationAnswer, rounded } from './answers.ts';
 import type { RankerContext } from './context.ts';
-import { idSchema, type Named, scoreSchema } from './request-schemas.ts';
+import { idSchema, type Named, nameSchema, scoreSchema } from './request-schemas.ts';
 
 const listing = {
   type: 'object',
@@ -16,7 +16,7 @@ const listing = {
 const vote = {
   type: 'object',
   required: ['article', 'score'],
-  properties: { article: { type: 'string', minLength: 1, maxLength: 64 }, score: scoreSchema },
+  properties: { article: nameSchema, score: scoreSchema },
   additionalProperties: false,
 };
 const score = {
@@ -40,7 +40,11 @@ export const articleRoutes: FastifyPluginAsync<RankerContext> = async (app, opti
     '/articles',
     { config: reading, schema: { querystring: listing } },
     async ({ rankerUser, query: { limit, search = '' }, permit: { signal } }) => {
-      const words = search.toLowerCase().split(/\s+/).filter(Boolean).slice(0, wordsMax);
+      const words = search
+        .toLowerCase()
+        .split(/[\s\0]+/)
+        .filter(Boolean)
+        .slice(0, wordsMax);
       const shelf = await reader.articles(rankerUser.id, { words, limit }, signal);
       const sorted = shelf.articles.toSorted((one, other) => (other.score ?? 0) - (one.score ?? 0));
       return { version: shelf.tasteVersion, articles: sorted.map(articleAnswer) };

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { rankerError } from '../errors.ts';
 import { findFeed } from '../reader/new-feeds.ts';
+import { clean } from '../storage/articles.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
 import type { ShelvedArticle } from '../storage/shelves.ts';
 import type { User } from '../storage/users.ts';
@@ -148,7 +149,7 @@ function addRoute(
       const user = await storage.users.byKey(key, signal);
       if (user === undefined)
         throw rankerError('KEY_NEEDED', 'log in by accounts/ClientLogin first');
-      const rest = String(Object(request.params)['*'] ?? '');
+      const rest = clean(String(Object(request.params)['*'] ?? ''));
       const answer = await work(fieldsOf(request), {
         ...{ user, signal, rest },
         feeds: () => storage.feeds.list(user.id, signal),
@@ -156,7 +157,7 @@ function addRoute(
         idsOf: (items) => storage.articles.byPrefix(items.map(prefixOf), signal),
         textOf: async (ids) => {
           const found = await storage.articles.list(ids, signal);
-          return new Map(found.map(({ id, text }) => [id, text]));
+          return new Map(found.map(({ id, text, sharedText }) => [id, sharedText ?? text]));
         },
       });
       return typeof answer === 'string' ? reply.type('text/plain').send(answer) : answer;
@@ -165,9 +166,10 @@ function addRoute(
 }
 
 function fieldsOf({ url, body }: FastifyRequest): Fields {
-  const fields = new URLSearchParams(url.split('?')[1] ?? '');
-  if (typeof body !== 'string') return fields;
-  for (const [name, value] of new URLSearchParams(body)) fields.append(name, value);
+  const fields = new URLSearchParams();
+  for (const text of [url.split('?')[1] ?? '', typeof body === 'string' ? body : '']) {
+    for (const [name, value] of new URLSearchParams(text)) fields.append(name, clean(value));
+  }
   return fields;
 }
 

@@ -45,11 +45,12 @@ export interface ItemBody {
   readonly title?: string;
 }
 
-/** The id in a path. */
-export const idSchema: ValueSchema = {
-  type: 'object',
-  properties: { id: { type: 'string', minLength: 1, maxLength: 64, pattern: '^[\\w-]+$' } },
+/** The id of an article, a feed or a rule. */
+export const nameSchema: ValueSchema = {
+  ...{ type: 'string', minLength: 1, maxLength: 64, pattern: '^[\\w-]+$' },
 };
+/** The id in a path. */
+export const idSchema: ValueSchema = { type: 'object', properties: { id: nameSchema } };
 
 /** A route whose path has an id. */
 export interface Named {

@@ -30,7 +30,7 @@ export interface StoredArticle {
   readonly isFromFeed?: boolean | undefined;
   readonly images?: readonly PageImage[] | undefined;
   readonly tags?: readonly string[] | undefined;
-  /** Its text in the feed where other entries have the same: it is shown, and not learned from. */
+  /** Its text in the feed, if other entries share parts of it: shown, and not learned from. */
   readonly sharedText?: string | undefined;
 }
 
@@ -47,11 +47,19 @@ export function articleId(url: string): string {
   return createHash('sha256').update(url).digest().subarray(0, 16).toString('base64url');
 }
 
+/**
+ * The feeds of a user that brought the article of the query around it. SQLite takes the tables of a
+ * cross join in their order: otherwise it looks at each feed of the user for each article.
+ */
+export function feedsWith(userId: string): RawBuilder<unknown> {
+  return sql`from feed_articles cross join subscriptions
+    where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId}
+      and subscriptions.feed_id = feed_articles.feed_id`;
+}
+
 /** The feed of a user that brought an article, whoever else has others with it. */
 export function feedOf(userId: string): RawBuilder<string | null> {
-  return sql<string | null>`(select min(feed_articles.feed_id)
-    from feed_articles join subscriptions on subscriptions.feed_id = feed_articles.feed_id
-    where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId})`;
+  return sql<string | null>`(select min(feed_articles.feed_id) ${feedsWith(userId)})`;
 }
 
 /** All articles that anybody has met. */
@@ -240,8 +248,8 @@ export function tagsOf(text: string): string[] {
   return text.split('\n').filter(Boolean);
 }
 
-/** Postgres takes neither a NUL nor half a character. */
-function clean(text: string): string {
+/** A text as both databases take it: Postgres takes neither a NUL nor half a character. */
+export function clean(text: string): string {
   return text.replaceAll('\0', '').toWellFormed();
 }
 

@@ -3,7 +3,13 @@ import type { Database } from 'spillway-sql';
 import type { Outline } from '../feeds/opml.ts';
 import type { PageImage } from '../fetching/page-images.ts';
 import type { Credentials } from '../fetching/web.ts';
-import { articleInsert, articleUpdates, fetchAgain, type StoredArticle } from './articles.ts';
+import {
+  articleInsert,
+  articleUpdates,
+  clean,
+  fetchAgain,
+  type StoredArticle,
+} from './articles.ts';
 import {
   credentialQueries,
   credentialsInsert,
@@ -180,8 +186,8 @@ export class Feeds {
       const url = credentials ? privateFeedUrl(feed.url, userId) : publicUrl(feed.url);
       const id = feedId(url);
       const subscription = {
-        ...{ user_id: userId, feed_id: id, folder, added_at: at, full_text: 0 },
-        title: isNamed && title !== '' ? title : null,
+        ...{ user_id: userId, feed_id: id, folder: clean(folder), added_at: at, full_text: 0 },
+        title: isNamed && title !== '' ? clean(title) : null,
         outline: outline === undefined ? null : JSON.stringify(outline),
       };
       return [
@@ -245,9 +251,10 @@ export class Feeds {
     const { kysely } = this.#database;
     const known = (await this.list(userId, signal)).find((feed) => feed.id === id);
     if (known === undefined) return false;
+    const own = { title: clean(title) || null, folder: clean(folder) };
     const edited = kysely
       .updateTable('subscriptions')
-      .set({ title: title === '' ? null : title, folder, full_text: Number(isFullText) })
+      .set({ ...own, full_text: Number(isFullText) })
       .where('user_id', '=', userId)
       .where('feed_id', '=', id)
       .compile();
@@ -355,7 +362,7 @@ export class Feeds {
     if (fetched.outcome === 'failed') {
       const { failure } = fetched;
       const set = update.set(({ eb }) => {
-        return { next_at: nextAt, failure, failures: eb('failures', '+', 1) };
+        return { next_at: nextAt, failure: clean(failure), failures: eb('failures', '+', 1) };
       });
       await set.execute({ signal });
       return;

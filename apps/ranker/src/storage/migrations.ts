@@ -170,4 +170,11 @@ export const rankerMigrations: readonly Migration[] = [
     name: 'texts that entries of a feed share',
     statements: ['alter table articles add column shared_text text'],
   },
+  {
+    number: 10,
+    name: 'articles without vectors, found by indexes alone',
+    statements: [
+      'create index vectors_by_model on vectors (model, precision, dimension, article_id)',
+    ],
+  },
 ];

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { CompiledQuery, Kysely } from 'kysely';
 import type { Credentials } from '../fetching/web.ts';
+import { clean } from './articles.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
 /**
@@ -48,11 +49,11 @@ export function feedInsert(
   { url, title, siteUrl }: StoredFeed,
   at: number,
 ): CompiledQuery {
-  const row = { id: feedId(url), url, title, site_url: siteUrl ?? null, next_at: at };
+  const row = { id: feedId(url), url, site_url: siteUrl ?? null, next_at: at };
   const none = { etag: null, last_modified: null, fetched_at: null, failure: null, failures: 0 };
   return kysely
     .insertInto('feeds')
-    .values({ ...row, ...none })
+    .values({ ...row, ...none, title: clean(title) })
     .onConflict((conflict) => conflict.doNothing())
     .compile();
 }

@@ -53,7 +53,7 @@ export interface ArticleRow {
   readonly images: string | null;
   /** The words by which its feed files it, each between two line breaks; null for none. */
   readonly tags: string | null;
-  /** Its text in the feed where other entries have the same: it is shown, and not learned from. */
+  /** Its text in the feed, if other entries share parts of it: shown, and not learned from. */
   readonly shared_text: string | null;
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Database } from 'spillway-sql';
 import { rankerError } from '../errors.ts';
+import { clean } from './articles.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
 /** The parts of an article that a rule may look at. */
@@ -62,7 +63,7 @@ export class Rules {
     const id = randomUUID();
     await kysely
       .insertInto('rules')
-      .values({ id, user_id: userId, kind, field, value, points, created_at: at })
+      .values({ id, user_id: userId, kind, field, value: clean(value), points, created_at: at })
       .execute({ signal });
     return id;
   }

@@ -1,7 +1,7 @@
 import { type SqlBool, sql } from 'kysely';
 import type { Database, DatabaseKind } from 'spillway-sql';
 import { unspaced } from '../learn/words.ts';
-import { articleInsert, feedOf, type StoredArticle, tagsOf } from './articles.ts';
+import { articleInsert, feedOf, feedsWith, type StoredArticle, tagsOf } from './articles.ts';
 import { searchVector } from './migrations.ts';
 import { publicUrl } from './private-feeds.ts';
 import type { RankerSchema } from './ranker-schema.ts';
@@ -116,9 +116,7 @@ export class Shelves {
       .selectFrom('articles')
       .select('articles.id')
       // Row by row, in the order of time: a union of all would be made before the first row.
-      .where(sql<SqlBool>`(exists (select 1 from feed_articles
-          join subscriptions on subscriptions.feed_id = feed_articles.feed_id
-          where feed_articles.article_id = articles.id and subscriptions.user_id = ${userId})
+      .where(sql<SqlBool>`(exists (select 1 ${feedsWith(userId)})
         or exists (select 1 from ratings
           where ratings.article_id = articles.id and ratings.user_id = ${userId})
         or exists (select 1 from shelf

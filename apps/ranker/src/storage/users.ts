@@ -2,6 +2,7 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { BoundedMap, type Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
 import { rankerError } from '../errors.ts';
+import { clean } from './articles.ts';
 import type { RankerSchema, UserRow } from './ranker-schema.ts';
 
 /** Somebody with a taste of their own. */
@@ -57,7 +58,7 @@ export class Users {
     const { numUpdatedRows } = await this.#database.kysely
       .updateTable('users')
       .set({ key_hash: hashOf(key) })
-      .where('name', '=', name)
+      .where('name', '=', clean(name))
       .executeTakeFirst();
     if (numUpdatedRows === 0n) throw rankerError('RECORD_UNKNOWN', `there is no user ${name}`);
     this.#known.clear();

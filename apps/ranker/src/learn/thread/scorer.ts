@@ -4,13 +4,13 @@ import { type Choice, fit, type Model, manyRatings } from '../model.ts';
 import {
   type Common,
   commonOf,
+  comparedRows,
   compareRows,
-  type Edit,
-  editRows,
   type Neighbours,
   neighboursUsed,
   noRow,
   type RatedRows,
+  rowMean,
 } from '../rows.ts';
 import {
   type Explained,
@@ -42,7 +42,7 @@ export interface RankTask extends CompareTask {
   /** For each source of the table its number in the taste, or -1. */
   readonly sources: Int32Array;
   readonly now: number;
-  /** The most pairs of an article and a rating that are compared; the rest is left for later. */
+  /** The most pairs of an article and a rating to compare; if there are more, none are. */
   readonly pairsMax: number;
 }
 
@@ -54,23 +54,24 @@ export interface RankResult {
 }
 
 /**
- * The taste with these edits. The model is fitted anew, unless a few votes join many: through
- * the weights one of 5,000 ratings moves a score by 0.01, which is left to the next training.
+ * A version of a taste. The model is fitted anew, unless a few votes join many: through the weights
+ * one of 5,000 ratings moves a score by 0.01, which is left to the next training.
  */
 export function update(task: {
-  /** The version before. */
-  readonly before: TasteState | undefined;
-  readonly edits: readonly Edit[];
-  readonly dimension: number;
+  readonly rows: RatedRows;
+  /** The number of rows that have changed. */
+  readonly changed: number;
+  /** The model of the version before. */
+  readonly model: Model | undefined;
   readonly common: Common;
   readonly choice: Choice;
   readonly halfLifeMs: number;
 }): TasteState {
-  const { common, choice, halfLifeMs, before } = task;
-  const rows = editRows(before?.rows, task.edits, task.dimension);
-  const isVote = task.edits.length < rows.count / 100 && rows.count >= manyRatings;
-  const isChosen = before !== undefined && isDeepStrictEqual(before.model.choice, choice);
-  if (isVote && isChosen) return { rows, model: before.model };
+  const { common, choice, halfLifeMs, model, changed } = task;
+  const rows = comparedRows(task.rows);
+  const isVote = changed < rows.count / 100 && rows.count >= manyRatings;
+  const isChosen = model !== undefined && isDeepStrictEqual(model.choice, choice);
+  if (isVote && isChosen) return { rows, model };
   return { rows, model: refit({ rows, common, choice, halfLifeMs }) };
 }
 
@@ -107,12 +108,14 @@ export function rank(task: RankTask): RankResult {
   const scores = new Float32Array(task.rows.length);
   const widths = new Float32Array(task.rows.length);
   const behind: number[] = [];
-  let pairs = task.pairsMax;
+  const missing = Uint32Array.from(task.rows, (row, at) =>
+    missingRatings(task, row, task.stamps[at] as number),
+  );
+  const pairs = missing.reduce((sum, one) => sum + one, 0);
   for (const [at, row] of task.rows.entries()) {
     const stamp = task.stamps[at] as number;
-    const missing = missingRatings(task, row, stamp);
-    if (missing > pairs) behind.push(at);
-    else pairs -= catchUp(task, row, missing);
+    if (pairs <= task.pairsMax) catchUp(task, row, missing[at] as number);
+    else if (missing[at] !== 0) behind.push(at);
     const source = task.sources[table.sources[row] as number] ?? -1;
     const found = scorer.score(table, row, near, { source, now: task.now });
     scores[at] = Atomics.load(table.stamps, row) === stamp ? found : Number.NaN;
@@ -140,13 +143,10 @@ function missingRatings({ state, near }: CompareTask, row: number, stamp: number
   return Math.max(0, state.rows.count - (near.seen[row] as number));
 }
 
-/** Compares a row with the newest ratings: its list knows the others. Gives their number. */
-function catchUp({ state, table, near }: CompareTask, row: number, missing: number): number {
-  const { dimension, means } = table;
+/** Compares a row with the newest ratings: its list knows the others. */
+function catchUp({ state, table, near }: CompareTask, row: number, missing: number): void {
   const { count } = state.rows;
-  if (missing === 0) return 0;
-  const mean = means.subarray(row * dimension, (row + 1) * dimension);
-  findNearest(state.rows, mean, near, row, count - missing);
+  if (missing === 0) return;
+  findNearest(state.rows, rowMean(table, row), near, row, count - missing);
   near.seen[row] = count;
-  return missing;
 }

@@ -261,5 +261,20 @@ for (const label of document.querySelectorAll('[data-fills]')) {
   });
 }
 
+// What was typed is there again until a form was taken: its session may have ended meanwhile.
+const isTaken = document.querySelector('.flash-info') !== null;
+for (const typed of document.querySelectorAll('form.row, form.rule')) {
+  const name = `typed ${typed.getAttribute('action')}`;
+  const fields = [...typed.querySelectorAll('input:not([type=hidden]), textarea, select')].filter(
+    ({ type }) => !/^(password|file)$/.test(type),
+  );
+  typed.addEventListener('submit', () => {
+    sessionStorage.setItem(name, JSON.stringify(fields.map(({ value }) => value)));
+  });
+  const values = JSON.parse(sessionStorage.getItem(name) ?? '[]');
+  if (!isTaken) for (const [at, value] of values.entries()) fields[at].value = value;
+  sessionStorage.removeItem(name);
+}
+
 // Pages that were loaded can be read again without a connection.
 void navigator.serviceWorker?.register('/reader/offline.js', { scope: '/reader' }).catch(() => {});
