@@ -104,7 +104,7 @@ describe('the refresh of feeds', () => {
           { ...item, url: 'https://one.org/b', title: 'B', published: clock.now() + hourMs },
           { ...item, url: undefined, title: 'No page', published: 1 },
         ];
-        const feed = { url, title: 'One', siteUrl: undefined, language: undefined, items };
+        const feed = { url, title: 'One', siteUrl: undefined, items };
         return { kind: 'feed', feed, validators: { etag: '"2"' } };
       },
       [due('one', { etag: '"1"', lastModified: 'then' })],

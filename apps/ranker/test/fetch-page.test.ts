@@ -42,8 +42,8 @@ describe('fetching a page', () => {
     site.pages.set('/a', html(page));
     const found = await article('/a?utm_source=x&id=5&fbclid=y#part');
     assert.equal(found.text, text.join('\n\n'));
-    const { title, url, source, language, how } = found;
-    assert.deepEqual([title, source, language, how], ['Harbour', '127.0.0.1', 'en', 'static']);
+    const { title, url, source, how } = found;
+    assert.deepEqual([title, source, how], ['Harbour', '127.0.0.1', 'static']);
     assert.equal(url, `${site.url}/a?id=5`);
   });
 

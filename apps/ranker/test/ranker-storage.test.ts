@@ -106,13 +106,18 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
           [one, 8],
         ],
       );
-      const corrections = await storage.ratings.corrections(userId);
+      const corrections = await storage.database.kysely
+        .selectFrom('corrections')
+        .select(['score', 'is_first'])
+        .where('user_id', '=', userId)
+        .orderBy('id')
+        .execute();
       assert.deepEqual(
-        corrections.map(({ score, isFirst }) => [score, isFirst]),
+        corrections.map((row) => [row.score, row.is_first]),
         [
-          [9, true],
-          [2, true],
-          [8, false],
+          [9, 1],
+          [2, 1],
+          [8, 0],
         ],
       );
       const first = { count: 1, meanDelta: 3.5, meanAbsoluteDelta: 3.5 };
@@ -193,7 +198,7 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         (await storage.feeds.list(userId)).map(({ failure, failures }) => [failure, failures]),
         [['timeout', 1]],
       );
-      assert.equal(await storage.feeds.unsubscribe(userId, due.id), true);
+      await storage.feeds.unsubscribe(userId, due.id);
       assert.deepEqual(await storage.feeds.claim({ ...claim, nowMs: 9_000 }), []);
     });
 
@@ -206,8 +211,9 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       const shared = String((await feeds.list(one))[0]?.id);
       await rules.add(one, { kind: 'mute', field: 'feed', value: shared, points: 0 }, 10);
       const credentials = { header: 'X-Token', value: 'secret' };
-      assert.equal(await feeds.setCredentials(two, 'nothing', credentials, 20), false);
-      assert.equal(await feeds.setCredentials(one, shared, credentials, 20), true);
+      const unknown = { code: 'RECORD_UNKNOWN' };
+      await assert.rejects(feeds.setCredentials(two, 'nothing', credentials, 20), unknown);
+      await feeds.setCredentials(one, shared, credentials, 20);
       const [own] = await feeds.list(one);
       assert.deepEqual([own?.url, own?.title, own?.isPrivate], [feed.url, 'Own', true]);
       assert.notEqual(own?.id, shared);
@@ -220,10 +226,10 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       const sent = new Map(due.map((each) => [each.id, each.credentials?.value]));
       assert.deepEqual([sent.get(String(own?.id)), sent.get(shared)], ['secret', undefined]);
       const edit = { title: 'Mine', folder: 'Here', isFullText: true };
-      assert.equal(await feeds.edit(two, shared, edit), true);
+      await feeds.edit(two, shared, edit);
       assert.equal(await feeds.isFullText({ feedId: shared }), true);
-      assert.equal(await feeds.edit(two, 'nothing', edit), false);
-      assert.equal(await feeds.unsubscribe(one, String(own?.id)), true);
+      await assert.rejects(feeds.edit(two, 'nothing', edit), unknown);
+      await feeds.unsubscribe(one, String(own?.id));
       const kept = storage.database.kysely.selectFrom('feed_credentials').selectAll();
       assert.deepEqual(await kept.execute(), []);
       await feeds.unsubscribe(two, shared);

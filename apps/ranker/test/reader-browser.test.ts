@@ -127,7 +127,7 @@ describe('the reader in a browser', () => {
     const { tab, userId } = await entered('pictures');
     const { reader, storage } = site.ranker;
     const feed = { url: `${news.url}/feed`, title: 'Port', folder: '' };
-    await reader.subscribe(userId, [feed]);
+    await storage.feeds.subscribe(userId, [feed], Date.now());
     const feedId = String((await storage.feeds.list(userId))[0]?.id);
     const images = [
       { url: `${news.url}/ferry.png`, alt: 'A ferry', at: 0 },

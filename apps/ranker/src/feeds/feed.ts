@@ -26,7 +26,6 @@ export interface Feed {
   readonly title: string;
   /** The page it belongs to, absolute. */
   readonly siteUrl: string | undefined;
-  readonly language: string | undefined;
   /** In the order of the feed; one for each id. */
   readonly items: readonly FeedItem[];
 }

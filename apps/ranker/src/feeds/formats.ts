@@ -25,7 +25,6 @@ export interface RawFeed {
   readonly siteUrl: string | undefined;
   /** The base of relative addresses, if the feed names one. */
   readonly base: string | undefined;
-  readonly language: string | undefined;
   readonly items: readonly RawItem[];
 }
 
@@ -40,7 +39,6 @@ export function fromRss(feed: RssFeed.Feed<string> | RdfFeed.Feed<string>): RawF
     siteUrl,
     // Who writes relative links means the site, whatever machine the feed itself is on.
     base: feed.xml?.base ?? siteUrl,
-    language: ('language' in feed ? feed.language : undefined) ?? feed.dc?.languages?.[0],
     items: items.map(rssItem),
   };
 }
@@ -68,7 +66,6 @@ export function fromAtom(feed: AtomFeed.Feed<string>): RawFeed {
     title: atomText(feed.title),
     siteUrl: alternate(feed.links),
     base: feed.xml?.base,
-    language: feed.xml?.lang,
     items: (feed.entries ?? []).map((entry) => ({
       id: entry.id,
       url: alternate(entry.links),
@@ -93,7 +90,6 @@ export function fromJson(feed: JsonFeed.Feed<string>): RawFeed {
     title: { text: feed.title },
     siteUrl: feed.home_page_url,
     base: undefined,
-    language: feed.language,
     items: (feed.items ?? []).map((item) => ({
       id: item.id,
       url: item.url ?? item.external_url,

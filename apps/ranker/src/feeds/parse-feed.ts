@@ -40,7 +40,6 @@ export function parseFeed(text: string, url: string): Feed {
     url,
     title: titleText(raw.title) || new URL(url).hostname,
     siteUrl: raw.siteUrl && webUrl(raw.siteUrl, base)?.href,
-    language: /^[a-z]{2,3}([-_][a-z\d]{2,8})*$/i.exec(raw.language ?? '')?.[0].replace('_', '-'),
     items: [...items.values()],
   };
 }

@@ -16,8 +16,6 @@ export interface Article {
   readonly author: string | undefined;
   /** UNIX time in milliseconds. */
   readonly published: number | undefined;
-  /** As in `en` or `pt-BR`. */
-  readonly language: string | undefined;
   readonly images: readonly PageImage[];
   readonly how: ArticleSource;
   readonly validators: Validators;

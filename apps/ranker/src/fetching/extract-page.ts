@@ -13,7 +13,6 @@ export interface Extraction {
   readonly author: string | undefined;
   /** UNIX time in milliseconds. */
   readonly published: number | undefined;
-  readonly language: string | undefined;
   /** The address the page claims, as it is written there. */
   readonly canonical: string | undefined;
   readonly images: readonly PageImage[];
@@ -47,7 +46,7 @@ const challenge = new RegExp(
 /** The main text of a page: found in it, told by it for machines, or whatever looks like prose. */
 export function extractPage(html: string, url: string): Extraction {
   const facts = pageFacts(html);
-  const { structured, author, published, language, canonical, needsScripts } = facts;
+  const { structured, author, published, canonical, needsScripts } = facts;
   const readable = facts.depth > depthMax ? undefined : readPage(html, url);
   const found = mainText(html, readable?.text ?? '', structured?.text ?? '');
   const images = found.text === readable?.text ? readable.images : [];
@@ -56,7 +55,7 @@ export function extractPage(html: string, url: string): Extraction {
   const isChallenge = text.length < 600 && challenge.test(`${facts.title}\n${text}`);
   return {
     title: title.slice(0, titleCharsMax).toWellFormed(),
-    ...{ text, how: found.how, author: author ?? readable?.author, published, language },
+    ...{ text, how: found.how, author: author ?? readable?.author, published },
     images: images.length > 0 ? images : leadImage(facts.image, url),
     ...{ canonical, isFree: structured?.isFree ?? true, needsScripts, isChallenge },
   };

@@ -237,12 +237,12 @@ export class Fetcher implements AsyncDisposable {
     const url =
       (best.canonical && claimedUrl(best.canonical, answer.url)) || canonicalUrl(answer.url);
     this.#checkText(best);
-    const { title, author, published, language, images } = best;
+    const { title, author, published, images } = best;
     const how = best === rendered ? 'browser' : best.how;
     const source = siteOf(new URL(answer.url).hostname);
     const article: Article = {
       ...{ title: title || (url ?? ''), text: best.text, url: url ?? answer.url, source },
-      ...{ author, published, language, images, how, validators: answer.validators },
+      ...{ author, published, images, how, validators: answer.validators },
     };
     return { kind: 'article', article };
   }

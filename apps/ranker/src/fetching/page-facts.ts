@@ -11,7 +11,6 @@ export interface PageFacts {
   readonly author: string | undefined;
   /** UNIX time in milliseconds. */
   readonly published: number | undefined;
-  readonly language: string | undefined;
   /** The address it claims, as it is written there. */
   readonly canonical: string | undefined;
   /** The feeds it names, as they are written there. */
@@ -52,18 +51,12 @@ export function pageFacts(html: string): PageFacts {
     meta.get('dc.date'),
     found.time,
   ];
-  const language =
-    found.language ??
-    structured?.language ??
-    meta.get('content-language') ??
-    meta.get('og:locale')?.replace('_', '-');
   const author = structured?.author ?? meta.get('author') ?? meta.get('article:author');
   return {
     title: meta.get('og:title') ?? structured?.title ?? found.title,
     headings: found.headings,
     author: author && !/^https?:/.test(author) ? author.slice(0, 200) : undefined,
     published: firstOf(published, readDate),
-    language: language && /^[a-z]{2,3}(-[a-z\d]{2,8})*$/i.test(language) ? language : undefined,
     canonical: links.find((link) => /\bcanonical\b/i.test(link.get('rel') ?? ''))?.get('href'),
     feeds: feedsOf(links),
     structured,
@@ -93,7 +86,6 @@ function feedsOf(links: readonly ReadonlyMap<string, string>[]): string[] {
 
 interface Found {
   title: string;
-  language: string | undefined;
   time: string | undefined;
   depth: number;
   needsScripts: boolean;
@@ -107,7 +99,7 @@ function scan(html: string): Found {
   const meta = new Map<string, string>();
   const links: ReadonlyMap<string, string>[] = [];
   const found: Found = {
-    ...{ title: '', language: undefined, time: undefined, depth: 0, needsScripts: false },
+    ...{ title: '', time: undefined, depth: 0, needsScripts: false },
     ...{ meta, links, headings: new Set<string>(), structured: undefined },
   };
   const blocks: string[] = [];
@@ -148,8 +140,6 @@ function note(found: Found, name: string, inside: string): void {
     if (known !== '' && value && !found.meta.has(known)) found.meta.set(known, value);
   } else if (name === 'link') {
     found.links.push(attributes(inside));
-  } else if (name === 'html') {
-    found.language ??= attributes(inside).get('lang') || undefined;
   } else if (name === 'time') {
     found.time ??= attributes(inside).get('datetime') || undefined;
   } else if (

@@ -6,7 +6,6 @@ export interface StructuredData {
   readonly text: string | undefined;
   readonly author: string | undefined;
   readonly published: string | undefined;
-  readonly language: string | undefined;
   /** False if only subscribers may read all of it. */
   readonly isFree: boolean;
 }
@@ -28,7 +27,6 @@ export function structuredData(blocks: readonly string[]): StructuredData | unde
     text: body && tidyText(body),
     author: names(article.author ?? article.creator),
     published: text(article.datePublished) ?? text(article.dateCreated),
-    language: text(article.inLanguage),
     isFree: !/^false$/i.test(String(article.isAccessibleForFree ?? '')),
   };
 }

@@ -37,10 +37,6 @@ export interface TrainingQueueOptions {
   readonly record: (record: TrainingRecord, choice?: Choice) => Promise<void> | void;
   /** Milliseconds since 1970, for the records. */
   readonly clock: Clock;
-  /** The number of readers that may wait; one more is dropped. From 1. @default 1000 */
-  readonly waitingMax?: number | undefined;
-  /** The longest duration of a training, in milliseconds. @default 3600000 */
-  readonly trainingMsMax?: number | undefined;
 }
 
 interface Request {
@@ -55,6 +51,9 @@ interface Running {
 
 type Module = typeof import('./thread/trainer.ts');
 
+/** The number of readers that may wait; one more is dropped. */
+const waitingMax = 1_000;
+const trainingMsMax = 3_600_000;
 /** Readers that are remembered to have rated since their last intensive training. */
 const changedMax = 10_000;
 
@@ -75,7 +74,6 @@ export class TrainingQueue implements AsyncDisposable {
   #running: Running | undefined;
 
   static async open(options: TrainingQueueOptions): Promise<TrainingQueue> {
-    const { trainingMsMax = 3_600_000 } = options;
     const module = new URL('./thread/trainer.ts', import.meta.url);
     const limits = { workers: 1, queueMax: 8, deadlineMs: trainingMsMax };
     const pool = await Pool.open<Module>({ module, ...limits });
@@ -83,7 +81,6 @@ export class TrainingQueue implements AsyncDisposable {
   }
 
   private constructor(options: TrainingQueueOptions, pool: Pool<Module>) {
-    const { waitingMax = 1_000 } = options;
     this.#options = options;
     this.#pool = pool;
     this.#backlog = new Backlog<Request>({

@@ -1,11 +1,8 @@
-import { rankerError } from '../errors.ts';
 import { withoutBoilerplate } from '../feeds/boilerplate.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
-import type { Credentials } from '../fetching/web.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
-import type { FeedEdit, FeedFetched, NewFeed } from '../storage/feeds.ts';
+import type { FeedFetched } from '../storage/feeds.ts';
 import { privateArticleUrl } from '../storage/private-feeds.ts';
-import type { NewRule } from '../storage/rules.ts';
 import type { Mark, ShelfQuery, ShelvedArticle } from '../storage/shelves.ts';
 import type { ScoredShelf } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
@@ -42,7 +39,7 @@ const wholeMin = 1_000;
 /** The signal of callers that never stop. */
 const never = new AbortController().signal;
 
-/** A user's actions on articles, feeds and rules, on storage and ranking. */
+/** A user's articles with their scores, what is done with them, and what feeds bring. */
 export class Reader {
   readonly #options: Options;
 
@@ -125,53 +122,6 @@ export class Reader {
     changes.tell(userId, 'all');
   }
 
-  async addRule(userId: string, rule: NewRule, signal?: AbortSignal): Promise<void> {
-    const { storage, clock, changes } = this.#options;
-    await storage.rules.add(userId, rule, clock.now(), signal);
-    changes.tell(userId, 'all');
-  }
-
-  async removeRule(userId: string, ruleId: string, signal?: AbortSignal): Promise<void> {
-    const isGone = await this.#options.storage.rules.remove(userId, ruleId, signal);
-    this.#done(userId, isGone, `there is no rule ${ruleId}`);
-  }
-
-  async subscribe(userId: string, feeds: readonly NewFeed[], signal?: AbortSignal): Promise<void> {
-    const { storage, clock, changes } = this.#options;
-    await storage.feeds.subscribe(userId, feeds, clock.now(), signal);
-    changes.tell(userId, 'all');
-  }
-
-  async unsubscribe(userId: string, feedId: string, signal?: AbortSignal): Promise<void> {
-    const isGone = await this.#options.storage.feeds.unsubscribe(userId, feedId, signal);
-    this.#done(userId, isGone, `there is no subscription ${feedId}`);
-  }
-
-  /** Opens a feed by credentials from now on, or by none. */
-  async setCredentials(
-    userId: string,
-    id: string,
-    credentials: Credentials | undefined,
-    signal?: AbortSignal,
-  ): Promise<void> {
-    const { storage, clock } = this.#options;
-    const now = clock.now();
-    const isKnown = await storage.feeds.setCredentials(userId, id, credentials, now, signal);
-    this.#done(userId, isKnown, `there is no subscription ${id}`);
-  }
-
-  /** Makes a feed of the user due now. */
-  async hurryFeed(userId: string, id: string, signal?: AbortSignal): Promise<void> {
-    const isKnown = await this.#options.storage.feeds.hurry(userId, id, signal);
-    this.#done(userId, isKnown, `there is no subscription ${id}`);
-  }
-
-  async editFeed(userId: string, id: string, edit: FeedEdit, signal?: AbortSignal): Promise<void> {
-    const isKnown = await this.#options.storage.feeds.edit(userId, id, edit, signal);
-    if (edit.isFullText) this.#options.onArticles();
-    this.#done(userId, isKnown, `there is no subscription ${id}`);
-  }
-
   /** Keeps the outcome of a fetch, and tells all who read the feed. */
   async saveFetch(fetched: FeedFetched, signal?: AbortSignal): Promise<void> {
     const { storage, changes, tastes, onArticles } = this.#options;
@@ -188,11 +138,6 @@ export class Reader {
     for (const userId of await storage.feeds.subscribers(fetched.feedId, signal)) {
       changes.tell(userId, 'all');
     }
-  }
-
-  #done(userId: string, isDone: boolean, message: string): void {
-    if (!isDone) throw rankerError('RECORD_UNKNOWN', message);
-    this.#options.changes.tell(userId, 'all');
   }
 }
 

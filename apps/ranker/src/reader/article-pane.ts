@@ -3,7 +3,6 @@ import { type PageImage, textLength } from '../fetching/page-images.ts';
 import type { Explained, Ranked } from '../ranking/article-ranking.ts';
 import type { ReaderArticle } from '../ranking/reader.ts';
 import { actionForm } from './frame.ts';
-import { isEnglish } from './language.ts';
 import { type ListQuery, listAddress } from './list-view.ts';
 
 /** An article that is open: its text, and the reasons of its score. */
@@ -106,7 +105,7 @@ interface Line {
 }
 
 /** The points of a score, in plain words: as they are shown, they add up to it. */
-function whyView({ score, article }: Ranked, explained: Explained): Html {
+function whyView({ score }: Ranked, explained: Explained): Html {
   const points = new Map<string, number>();
   for (const one of explained.contributions) points.set(one.reason, one.points);
   const of = (...names: readonly string[]) =>
@@ -160,7 +159,7 @@ function whyView({ score, article }: Ranked, explained: Explained): Html {
 <li class="total"><span>Expected</span><span class="quiet small">8 of 10 of your ratings would be
  from ${Math.max(1, low).toFixed(1)} to ${Math.min(10, high).toFixed(1)}</span>
 <b class="num">${score.score.toFixed(1)}</b></li></ol>
-${languageView(article, of('topic', 'neighbours'))}</details>`;
+${!explained.isEnglish && languageView(of('topic', 'neighbours'))}</details>`;
 }
 
 /** The number that is shown for so many points. */
@@ -169,8 +168,7 @@ function shown(points: number): number {
 }
 
 /** Says what a score is worth where the model knows the language less. */
-function languageView({ title, text }: Ranked['article'], points: number): HtmlValue {
-  if (isEnglish(`${title}\n${text}`)) return '';
+function languageView(points: number): Html {
   const what =
     Math.abs(points) < 0.05
       ? 'Words only: the model that compares meanings knows English best.'

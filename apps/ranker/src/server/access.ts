@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { sessionOf, wantsPage } from 'spillway-http';
 import { rankerError } from '../errors.ts';
+import type { UserChanges } from '../ranking/ranking-parts.ts';
 import type { User, Users } from '../storage/users.ts';
 
 /** A user as sessions know them. */
@@ -120,18 +121,22 @@ export interface Outcome {
 }
 
 /**
- * Does what a request asks for. A browser goes back to a page with a message, also when it is
- * refused; a program gets the result or the error itself.
+ * Does what a request asks for, and tells `changes` that anything of the user may be another. A
+ * browser goes back to a page with a message, also when it is refused; a program gets the result or
+ * the error itself.
  */
 export async function operate(
   reply: FastifyReply,
   page: string,
   work: (userId: string, signal: AbortSignal) => Promise<Outcome>,
+  changes?: UserChanges,
 ): Promise<FastifyReply> {
   const { request } = reply;
   const isPage = !isByKey(request) && wantsPage(request.headers.accept);
   try {
-    const outcome = await work(request.rankerUser.id, request.permit.signal);
+    const { id } = request.rankerUser;
+    const outcome = await work(id, request.permit.signal);
+    changes?.tell(id, 'all');
     const { told, result = {}, status = 200 } = outcome;
     if (!isPage) return reply.code(status).send(result);
     request.session.flash({ kind: 'info', text: told });

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply } from 'fastify';
 import { httpError } from 'spillway-http';
 import {
   type CredentialFields,
@@ -42,14 +42,20 @@ interface NewFeedBody extends CredentialFields {
   readonly folder: string;
 }
 
-/** The page of feeds, where forms lead back to. */
-const page = '/reader/feeds';
+type Work = Parameters<typeof operate>[2];
+
+/** Changes feeds; forms lead back to their page. */
+const changing =
+  ({ changes }: RankerContext) =>
+  (reply: FastifyReply, work: Work) =>
+    operate(reply, '/reader/feeds', work, changes);
 
 /** A user's feeds: seeing, adding, importing and exporting them. */
 export const feedRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
-  const { reader, storage, fetcher, refresh, lanes } = options;
+  const { storage, fetcher, refresh, lanes, clock } = options;
   const reading = { lane: lanes.read, domain: 'thread' } as const;
-  const changing = { lane: lanes.corrections, domain: 'thread' } as const;
+  const config = { lane: lanes.corrections, domain: 'thread' } as const;
+  const change = changing(options);
 
   app.get('/feeds', { config: reading }, async ({ rankerUser, permit: { signal } }) => {
     return { feeds: await storage.feeds.list(rankerUser.id, signal) };
@@ -65,9 +71,9 @@ export const feedRoutes: FastifyPluginAsync<RankerContext> = async (app, options
 
   app.post<{ Body: NewFeedBody }>(
     '/feeds',
-    { config: { ...changing, lane: lanes.rank }, schema: { body: newFeed } },
+    { config: { ...config, lane: lanes.rank }, schema: { body: newFeed } },
     ({ body }, reply) =>
-      operate(reply, page, async (userId, signal) => {
+      change(reply, async (userId, signal) => {
         const { url: address, title: given, folder, ...fields } = body;
         const asked = credentialsOf(fields);
         const found = await findFeed(fetcher, { address, credentials: asked, signal });
@@ -76,9 +82,10 @@ export const feedRoutes: FastifyPluginAsync<RankerContext> = async (app, options
         const known = (await storage.feeds.list(userId, signal)).find((feed) => feed.url === url);
         if (known === undefined) {
           const feed = { url, title, isNamed: given !== '', folder, credentials };
-          await reader.subscribe(userId, [feed], signal);
+          await storage.feeds.subscribe(userId, [feed], clock.now(), signal);
         } else if (credentials !== undefined) {
-          await reader.setCredentials(userId, known.id, credentials, signal);
+          const now = clock.now();
+          await storage.feeds.setCredentials(userId, known.id, credentials, now, signal);
         }
         void refresh.look();
         const isElsewhere = asked !== undefined && credentials === undefined;
@@ -94,13 +101,13 @@ export const feedRoutes: FastifyPluginAsync<RankerContext> = async (app, options
     );
     scope.post<{ Body: { readonly opml?: unknown } | undefined }>(
       '/feeds/opml',
-      { config: { ...changing, bodyTypes: 'any' }, bodyLimit: bodyBytesMax },
+      { config: { ...config, bodyTypes: 'any' }, bodyLimit: bodyBytesMax },
       ({ body }, reply) =>
-        operate(reply, page, async (userId, signal) => {
+        change(reply, async (userId, signal) => {
           if (typeof body?.opml !== 'string') throw httpError('INPUT_INVALID', 'opml: is missing');
           const list = await fetcher.parseOpml(body.opml, signal);
           const feeds = listedFeeds(list);
-          await reader.subscribe(userId, feeds, signal);
+          await storage.feeds.subscribe(userId, feeds, clock.now(), signal);
           void refresh.look();
           const { leftOut } = list;
           const done = feeds.length === 1 ? '1 feed imported.' : `${feeds.length} feeds imported.`;
@@ -114,7 +121,10 @@ export const feedRoutes: FastifyPluginAsync<RankerContext> = async (app, options
 };
 
 /** Changing, refreshing and removing one feed. */
-function oneFeedRoutes(app: FastifyInstance, { reader, refresh, lanes }: RankerContext): void {
+function oneFeedRoutes(app: FastifyInstance, options: RankerContext): void {
+  const { storage, refresh, lanes, clock, embedding } = options;
+  const { feeds } = storage;
+  const change = changing(options);
   const config = { lane: lanes.corrections, domain: 'thread' } as const;
   const params = idSchema;
 
@@ -122,9 +132,10 @@ function oneFeedRoutes(app: FastifyInstance, { reader, refresh, lanes }: RankerC
     '/feeds/:id/edit',
     { config, schema: { params, body: feedEdit } },
     ({ params: { id }, body: { title, folder, full } }, reply) =>
-      operate(reply, page, async (userId, signal) => {
+      change(reply, async (userId, signal) => {
         const edit = { title: title.trim(), folder: folder.trim(), isFullText: full === 'yes' };
-        await reader.editFeed(userId, id, edit, signal);
+        await feeds.edit(userId, id, edit, signal);
+        if (edit.isFullText) embedding.wake();
         return { told: 'The feed is changed.' };
       }),
   );
@@ -132,17 +143,17 @@ function oneFeedRoutes(app: FastifyInstance, { reader, refresh, lanes }: RankerC
     '/feeds/:id/credentials',
     { config, schema: { params, body: credentialForm } },
     ({ params: { id }, body }, reply) =>
-      operate(reply, page, async (userId, signal) => {
+      change(reply, async (userId, signal) => {
         const credentials = credentialsOf(body);
-        await reader.setCredentials(userId, id, credentials, signal);
+        await feeds.setCredentials(userId, id, credentials, clock.now(), signal);
         void refresh.look();
         const done = credentials === undefined ? 'are gone' : 'are kept, and shown nowhere';
         return { told: `The credentials of the feed ${done}. It is fetched now.` };
       }),
   );
   app.post<Named>('/feeds/:id/refresh', { config, schema: { params } }, (request, reply) =>
-    operate(reply, page, async (userId, signal) => {
-      await reader.hurryFeed(userId, request.params.id, signal);
+    change(reply, async (userId, signal) => {
+      await feeds.hurry(userId, request.params.id, signal);
       void refresh.look();
       return { told: 'The feed is fetched now.' };
     }),
@@ -155,8 +166,8 @@ function oneFeedRoutes(app: FastifyInstance, { reader, refresh, lanes }: RankerC
     app.route<Named>({
       ...{ method, url, config, schema: { params } },
       handler: ({ params: { id } }, reply) =>
-        operate(reply, page, async (userId, signal) => {
-          await reader.unsubscribe(userId, id, signal);
+        change(reply, async (userId, signal) => {
+          await feeds.unsubscribe(userId, id, signal);
           return { told: 'The feed is gone.', result: { removed: id } };
         }),
     });

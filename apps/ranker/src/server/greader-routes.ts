@@ -2,12 +2,15 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastif
 import { rankerError } from '../errors.ts';
 import { findFeed } from '../reader/new-feeds.ts';
 import { clean } from '../storage/articles.ts';
-import type { ReaderFeed } from '../storage/feeds.ts';
+import type { NewFeed, ReaderFeed } from '../storage/feeds.ts';
 import type { ShelvedArticle } from '../storage/shelves.ts';
 import type { User } from '../storage/users.ts';
 import type { RankerContext } from './context.ts';
 
-type Options = Pick<RankerContext, 'storage' | 'reader' | 'fetcher' | 'refresh' | 'lanes'>;
+type Options = Pick<
+  RankerContext,
+  'storage' | 'reader' | 'fetcher' | 'refresh' | 'lanes' | 'changes' | 'clock'
+>;
 
 const state = 'user/-/state/com.google/';
 const label = 'user/-/label/';
@@ -105,8 +108,7 @@ export const greaderRoutes: FastifyPluginAsync<Options> = async (app, options) =
       address: fields.get('quickadd') ?? '',
       signal,
     });
-    await options.reader.subscribe(user.id, [feed], signal);
-    void options.refresh.look();
+    await subscribe(options, user.id, feed, signal);
     return { numResults: 1, query: feed.url, streamName: feed.title };
   });
 };
@@ -273,26 +275,46 @@ function subscriptionOf({ id, title, url, siteUrl, folder }: ReaderFeed): object
 async function editSubscription(
   fields: Fields,
   { user, signal, feeds }: Asker,
-  { reader, fetcher, refresh }: Options,
+  options: Options,
 ): Promise<string> {
+  const { fetcher, changes } = options;
+  const known = options.storage.feeds;
   const id = (fields.get('s') ?? '').replace(/^feed\//, '');
   const added = fields.get('a')?.replace(/^user\/[^/]+\/label\//, '');
   if (fields.get('ac') === 'subscribe') {
     const feed = await findFeed(fetcher, { address: id, signal });
     const own = fields.get('t') ?? '';
     const named = { title: own || feed.title, isNamed: own !== '', folder: added ?? '' };
-    await reader.subscribe(user.id, [{ ...feed, ...named }], signal);
-    void refresh.look();
+    await subscribe(options, user.id, { ...feed, ...named }, signal);
     return 'OK';
   }
   if (fields.get('ac') === 'unsubscribe') {
-    await reader.unsubscribe(user.id, id, signal);
-    return 'OK';
+    await known.unsubscribe(user.id, id, signal);
+  } else {
+    const {
+      folder = '',
+      title = '',
+      isNamed,
+      isFullText = false,
+    } = (await feeds()).find((feed) => feed.id === id) ?? {};
+    const edit = {
+      title: fields.get('t') ?? (isNamed ? title : ''),
+      folder: added ?? (fields.has('r') ? '' : folder),
+      isFullText,
+    };
+    await known.edit(user.id, id, edit, signal);
   }
-  const known = (await feeds()).find((feed) => feed.id === id);
-  if (known === undefined) throw rankerError('RECORD_UNKNOWN', `there is no subscription ${id}`);
-  const folder = added ?? (fields.has('r') ? '' : known.folder);
-  const title = fields.get('t') ?? (known.isNamed ? known.title : '');
-  await reader.editFeed(user.id, id, { title, folder, isFullText: known.isFullText }, signal);
+  changes.tell(user.id, 'all');
   return 'OK';
+}
+
+async function subscribe(
+  { storage, changes, refresh, clock }: Options,
+  userId: string,
+  feed: NewFeed,
+  signal: AbortSignal,
+): Promise<void> {
+  await storage.feeds.subscribe(userId, [feed], clock.now(), signal);
+  changes.tell(userId, 'all');
+  void refresh.look();
 }

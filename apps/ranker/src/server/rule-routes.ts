@@ -30,13 +30,14 @@ const page = '/reader/rules';
 
 /** A user's mutes and boosts. */
 export const ruleRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
-  const { reader, storage, desks, lanes } = options;
+  const { storage, desks, lanes, changes, clock } = options;
   const config = { lane: lanes.corrections } as const;
 
   const add = async (userId: string, given: NewRule, signal: AbortSignal) => {
     const feeds = await storage.feeds.list(userId, signal);
     const wanted = checkRule(given.field === 'feed' ? ofFeed(given, feeds) : given);
-    await reader.addRule(userId, wanted, signal);
+    await storage.rules.add(userId, wanted, clock.now(), signal);
+    changes.tell(userId, 'all');
     await desks.find(userId)?.refresh();
     const result = { rules: await storage.rules.list(userId, signal) };
     return { told: `${ruleText(wanted, feeds)}: added.`, status: 201, result };
@@ -67,7 +68,8 @@ export const ruleRoutes: FastifyPluginAsync<RankerContext> = async (app, options
       ...{ method, url, config, schema: { params: idSchema } },
       handler: ({ params: { id } }, reply) =>
         operate(reply, page, async (userId, signal) => {
-          await reader.removeRule(userId, id, signal);
+          await storage.rules.remove(userId, id, signal);
+          changes.tell(userId, 'all');
           await desks.find(userId)?.refresh();
           return { told: 'The rule is gone.', result: { removed: id } };
         }),

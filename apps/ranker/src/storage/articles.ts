@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type CompiledQuery, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
-import type { Database } from 'spillway-sql';
 import { isSameSite } from '../fetching/canonical-url.ts';
 import type { PageImage } from '../fetching/page-images.ts';
 import type { ArticleRow, RankerSchema } from './ranker-schema.ts';
+import { Records } from './records.ts';
 
 /** Something to read. */
 export interface StoredArticle {
@@ -63,15 +63,9 @@ export function feedOf(userId: string): RawBuilder<string | null> {
 }
 
 /** All articles that anybody has met. */
-export class Articles {
-  readonly #database: Database<RankerSchema>;
-
-  constructor(database: Database<RankerSchema>) {
-    this.#database = database;
-  }
-
+export class Articles extends Records {
   async find(id: string, signal?: AbortSignal): Promise<StoredArticle | undefined> {
-    const row = await this.#database.kysely
+    const row = await this.kysely
       .selectFrom('articles')
       .selectAll()
       .where('id', '=', id)
@@ -83,7 +77,7 @@ export class Articles {
   async list(ids: readonly string[], signal?: AbortSignal): Promise<StoredArticle[]> {
     const found: StoredArticle[] = [];
     for (let at = 0; at < ids.length; at += namesMax) {
-      const rows = await this.#database.kysely
+      const rows = await this.kysely
         .selectFrom('articles')
         .selectAll()
         .where('id', 'in', ids.slice(at, at + namesMax))
@@ -98,7 +92,7 @@ export class Articles {
     const found: string[] = [];
     for (const prefix of prefixes) {
       const pattern = `${prefix.replaceAll('_', '\\_')}%`;
-      const rows = await this.#database.kysely
+      const rows = await this.kysely
         .selectFrom('articles')
         .select('id')
         .where(sql<SqlBool>`id like ${pattern} escape '\\'`)
@@ -116,7 +110,7 @@ export class Articles {
   ): Promise<Map<string, ArticleFacts>> {
     const found = new Map<string, ArticleFacts>();
     for (let at = 0; at < ids.length; at += namesMax) {
-      const rows = await this.#database.kysely
+      const rows = await this.kysely
         .selectFrom('articles')
         .select(['id', 'published_at', 'source', feedOf(userId).as('feed_id')])
         .where('id', 'in', ids.slice(at, at + namesMax))
@@ -132,7 +126,7 @@ export class Articles {
   async resolve(id: string, signal?: AbortSignal): Promise<StoredArticle | undefined> {
     const found = await this.find(id, signal);
     if (found !== undefined) return found;
-    const row = await this.#database.kysely
+    const row = await this.kysely
       .selectFrom('aliases')
       .innerJoin('articles', 'articles.id', 'aliases.article_id')
       .selectAll('articles')
@@ -147,7 +141,7 @@ export class Articles {
     alias: string = article.id,
     signal?: AbortSignal,
   ): Promise<void> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const row = rowOf(article);
     const { id, ...rest } = row;
     const upsert = kysely
@@ -164,12 +158,12 @@ export class Articles {
       .onConflict((conflict) => conflict.column('id').doUpdateSet(link))
       .compile();
     const aliases = alias === id ? [] : [other];
-    await this.#database.batch([upsert.compile(), ...stale, ...aliases], { signal });
+    await this.database.batch([upsert.compile(), ...stale, ...aliases], { signal });
   }
 
   /** Keeps that the text is still what it was. */
   async touch(id: string, fetchedAt: number, signal?: AbortSignal): Promise<void> {
-    await this.#database.kysely
+    await this.kysely
       .updateTable('articles')
       .set({ fetched_at: fetchedAt })
       .where('id', '=', id)
@@ -178,7 +172,7 @@ export class Articles {
 
   /** Keeps why an article has no text. */
   async note(id: string, unavailable: string, signal?: AbortSignal): Promise<void> {
-    await this.#database.kysely
+    await this.kysely
       .updateTable('articles')
       .set({ unavailable })
       .where('id', '=', id)
@@ -188,7 +182,7 @@ export class Articles {
 
   /** Drops what is older than a time and what nobody has rated; tells how many articles went. */
   async prune(before: number, signal?: AbortSignal): Promise<number> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const old = kysely
       .selectFrom('articles')
       .select('id')
@@ -216,7 +210,7 @@ export class Articles {
         .compile(),
     );
     const articles = kysely.deleteFrom('articles').where('id', 'in', old).compile();
-    const results = await this.#database.batch([...rest, articles], { signal });
+    const results = await this.database.batch([...rest, articles], { signal });
     return Number(results.at(-1)?.numAffectedRows ?? 0n);
   }
 }

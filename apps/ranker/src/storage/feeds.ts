@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Database } from 'spillway-sql';
+import { rankerError } from '../errors.ts';
 import type { Outline } from '../feeds/opml.ts';
 import type { PageImage } from '../fetching/page-images.ts';
 import type { Credentials } from '../fetching/web.ts';
@@ -19,7 +19,7 @@ import {
   privateFeedUrl,
   publicUrl,
 } from './private-feeds.ts';
-import type { RankerSchema } from './ranker-schema.ts';
+import { Records } from './records.ts';
 
 export interface NewArticle {
   readonly url: string;
@@ -72,12 +72,6 @@ export interface FeedEdit {
   readonly isFullText: boolean;
 }
 
-export interface FeedClaim {
-  readonly nowMs: number;
-  readonly untilMs: number;
-  readonly limit: number;
-}
-
 export interface DueFeed {
   readonly id: string;
   readonly url: string;
@@ -122,16 +116,10 @@ export type StoredFetch =
 const timesMax = 20;
 
 /** Feeds, who reads them, and which articles came by them. */
-export class Feeds {
-  readonly #database: Database<RankerSchema>;
-
-  constructor(database: Database<RankerSchema>) {
-    this.#database = database;
-  }
-
+export class Feeds extends Records {
   /** The feeds that a user has subscribed to, by title. */
   async list(userId: string, signal?: AbortSignal): Promise<ReaderFeed[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('subscriptions')
       .innerJoin('feeds', 'feeds.id', 'subscriptions.feed_id')
       .selectAll('feeds')
@@ -180,7 +168,7 @@ export class Feeds {
     signal?: AbortSignal,
   ): Promise<void> {
     if (feeds.length === 0) return;
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const queries = feeds.flatMap((feed) => {
       const { title, folder, isNamed, outline, credentials } = feed;
       const url = credentials ? privateFeedUrl(feed.url, userId) : publicUrl(feed.url);
@@ -201,12 +189,12 @@ export class Feeds {
         ...(credentials === undefined ? [] : [credentialsInsert(kysely, id, credentials)]),
       ];
     });
-    await this.#database.batch(queries, { signal });
+    await this.database.batch(queries, { signal });
   }
 
-  /** Says whether there was such a subscription. Credentials go with it. */
-  async unsubscribe(userId: string, id: string, signal?: AbortSignal): Promise<boolean> {
-    const { kysely } = this.#database;
+  /** Rejects with `RECORD_UNKNOWN` if there is no such subscription. Credentials go with it. */
+  async unsubscribe(userId: string, id: string, signal?: AbortSignal): Promise<void> {
+    const { kysely } = this;
     const own = kysely
       .selectFrom('subscriptions')
       .where('user_id', '=', userId)
@@ -219,13 +207,13 @@ export class Feeds {
         .where('feed_id', '=', id)
         .compile(),
     ];
-    const results = await this.#database.batch(queries, { signal });
-    return (results.at(-1)?.numAffectedRows ?? 0n) > 0n;
+    const results = await this.database.batch(queries, { signal });
+    if ((results.at(-1)?.numAffectedRows ?? 0n) === 0n) throw unknown(id);
   }
 
   /**
    * Opens a feed by credentials from now on, or by none: the subscription moves to a feed of its
-   * own, or back to the one that all share. Says whether there was such a subscription.
+   * own, or back to the one that all share. Rejects with `RECORD_UNKNOWN`.
    */
   async setCredentials(
     userId: string,
@@ -233,24 +221,21 @@ export class Feeds {
     credentials: Credentials | undefined,
     at: number,
     signal?: AbortSignal,
-  ): Promise<boolean> {
-    const known = (await this.list(userId, signal)).find((feed) => feed.id === id);
-    if (known === undefined) return false;
-    const move = { userId, feed: known, credentials, at };
-    await this.#database.batch(credentialQueries(this.#database.kysely, move), { signal });
-    return true;
+  ): Promise<void> {
+    const feed = await this.#own(userId, id, signal);
+    const move = { userId, feed, credentials, at };
+    await this.database.batch(credentialQueries(this.kysely, move), { signal });
   }
 
-  /** Changes a user's own name of a feed, its folder, and whether all of its texts are fetched. */
+  /** Changes a user's own name of a feed, its folder, and whether all its texts are fetched. */
   async edit(
     userId: string,
     id: string,
     { title, folder, isFullText }: FeedEdit,
     signal?: AbortSignal,
-  ): Promise<boolean> {
-    const { kysely } = this.#database;
-    const known = (await this.list(userId, signal)).find((feed) => feed.id === id);
-    if (known === undefined) return false;
+  ): Promise<void> {
+    const { kysely } = this;
+    const known = await this.#own(userId, id, signal);
     const own = { title: clean(title) || null, folder: clean(folder) };
     const edited = kysely
       .updateTable('subscriptions')
@@ -259,13 +244,18 @@ export class Feeds {
       .where('feed_id', '=', id)
       .compile();
     const isNew = isFullText && !known.isFullText && !known.isPrivate;
-    await this.#database.batch([edited, ...(isNew ? fetchAgain(kysely, id) : [])], { signal });
-    return true;
+    await this.database.batch([edited, ...(isNew ? fetchAgain(kysely, id) : [])], { signal });
   }
 
-  /** Makes a feed of the user due now; says whether there was such a subscription. */
-  async hurry(userId: string, id: string, signal?: AbortSignal): Promise<boolean> {
-    const { kysely } = this.#database;
+  async #own(userId: string, id: string, signal?: AbortSignal): Promise<ReaderFeed> {
+    const known = (await this.list(userId, signal)).find((feed) => feed.id === id);
+    if (known === undefined) throw unknown(id);
+    return known;
+  }
+
+  /** Makes a feed of the user due now; rejects with `RECORD_UNKNOWN`. */
+  async hurry(userId: string, id: string, signal?: AbortSignal): Promise<void> {
+    const { kysely } = this;
     const own = kysely.selectFrom('subscriptions').select('feed_id').where('user_id', '=', userId);
     const results = await kysely
       .updateTable('feeds')
@@ -273,12 +263,15 @@ export class Feeds {
       .where('id', '=', id)
       .where('id', 'in', own)
       .execute({ signal });
-    return (results[0]?.numUpdatedRows ?? 0n) > 0n;
+    if ((results[0]?.numUpdatedRows ?? 0n) === 0n) throw unknown(id);
   }
 
   /** Takes what is due and puts it off in the same statement, so that nobody else takes it. */
-  async claim({ nowMs, untilMs, limit }: FeedClaim, signal?: AbortSignal): Promise<DueFeed[]> {
-    const { kysely } = this.#database;
+  async claim(
+    { nowMs, untilMs, limit }: Readonly<Record<'nowMs' | 'untilMs' | 'limit', number>>,
+    signal?: AbortSignal,
+  ): Promise<DueFeed[]> {
+    const { kysely } = this;
     const due = kysely
       .selectFrom('feeds')
       .select('feeds.id')
@@ -301,14 +294,11 @@ export class Feeds {
       .returning(['id', 'url', 'etag', 'last_modified', 'failures'])
       .execute({ signal });
     if (rows.length === 0) return [];
+    const ids = rows.map(({ id }) => id);
     const opened = await kysely
       .selectFrom('feed_credentials')
       .selectAll()
-      .where(
-        'feed_id',
-        'in',
-        rows.map(({ id }) => id),
-      )
+      .where('feed_id', 'in', ids)
       .execute({ signal });
     const feeds: DueFeed[] = [];
     for (const { id, url, failures, ...row } of rows) {
@@ -326,7 +316,7 @@ export class Feeds {
     of: { readonly feedId: string } | { readonly articleId: string },
     signal?: AbortSignal,
   ): Promise<boolean> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const feeds = kysely.selectFrom('feed_articles').select('feed_id');
     const row = await kysely
       .selectFrom('subscriptions')
@@ -342,7 +332,7 @@ export class Feeds {
   }
 
   async #times(id: string, signal?: AbortSignal): Promise<number[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('feed_articles')
       .innerJoin('articles', 'articles.id', 'feed_articles.article_id')
       .select('articles.published_at')
@@ -356,7 +346,7 @@ export class Feeds {
 
   /** Keeps what came of a fetch in one step. */
   async save(fetched: StoredFetch, signal?: AbortSignal): Promise<void> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const { feedId: id, fetchedAt, nextAt } = fetched;
     const update = kysely.updateTable('feeds').where('id', '=', id);
     if (fetched.outcome === 'failed') {
@@ -390,16 +380,20 @@ export class Feeds {
       ...links,
       update.set({ ...well, ...validators, title, site_url: siteUrl ?? null }).compile(),
     ];
-    await this.#database.batch(queries, { signal });
+    await this.database.batch(queries, { signal });
   }
 
   /** The ids of the users who read the feed. */
   async subscribers(id: string, signal?: AbortSignal): Promise<string[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('subscriptions')
       .select('user_id')
       .where('feed_id', '=', id)
       .execute({ signal });
     return rows.map(({ user_id }) => user_id);
   }
+}
+
+function unknown(id: string): Error {
+  return rankerError('RECORD_UNKNOWN', `there is no subscription ${id}`);
 }

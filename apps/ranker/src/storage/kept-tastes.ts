@@ -1,26 +1,17 @@
 import assert from 'node:assert/strict';
-import type { Database } from 'spillway-sql';
 import type { ModelName } from '../learn/document.ts';
 import type { Choice } from '../learn/model.ts';
-import type { RankerSchema, TasteRow } from './ranker-schema.ts';
-import type { Fenced } from './ranker-storage.ts';
+import type { TasteRow } from './ranker-schema.ts';
+import { Records } from './records.ts';
 import { checksumOf, modelText } from './vectors.ts';
 
 /** The trained choices of each user, and the numbers set aside for versions of their tastes. */
-export class KeptTastes {
-  readonly #database: Database<RankerSchema>;
-  readonly #fenced: Fenced;
-
-  constructor(database: Database<RankerSchema>, fenced: Fenced) {
-    this.#database = database;
-    this.#fenced = fenced;
-  }
-
+export class KeptTastes extends Records {
   /** Sets numbers aside that no version had, also before a crash; gives the last of them. */
   async reserve(userId: string, count: number, signal?: AbortSignal): Promise<number> {
     const none = new Uint8Array(0);
     const unknown = { model: '', data: none, checksum: checksumOf(none), saved_at: 0 };
-    const query = this.#database.kysely
+    const query = this.kysely
       .insertInto('tastes')
       .values({ user_id: userId, reserved: count, ...unknown })
       .onConflict((conflict) =>
@@ -29,7 +20,7 @@ export class KeptTastes {
         }),
       )
       .returning('reserved');
-    const [result] = await this.#fenced.batch([query.compile()], { signal });
+    const [result] = await this.fenced.batch([query.compile()], { signal });
     const [row] = (result?.rows ?? []) as Pick<TasteRow, 'reserved'>[];
     return row?.reserved ?? assert.fail('the row is there');
   }
@@ -38,16 +29,16 @@ export class KeptTastes {
   async save(userId: string, model: ModelName, choice: Choice, at: number): Promise<void> {
     // JSON has no Infinity: a penalty of null leaves its part out.
     const data = Buffer.from(JSON.stringify({ format: 2, ...choice }));
-    const query = this.#database.kysely
+    const query = this.kysely
       .updateTable('tastes')
       .set({ model: modelText(model), data, checksum: checksumOf(data), saved_at: at })
       .where('user_id', '=', userId);
-    await this.#fenced.batch([query.compile()], {});
+    await this.fenced.batch([query.compile()], {});
   }
 
   /** Undefined if there is nothing of this model, or nothing whole: it can be trained again. */
   async find(userId: string, model: ModelName, signal?: AbortSignal): Promise<Choice | undefined> {
-    const row = await this.#database.kysely
+    const row = await this.kysely
       .selectFrom('tastes')
       .select(['data', 'checksum'])
       .where('user_id', '=', userId)

@@ -4,9 +4,9 @@ import { Articles } from './articles.ts';
 import { Feeds } from './feeds.ts';
 import { KeptTastes } from './kept-tastes.ts';
 import { rankerMigrations } from './migrations.ts';
-import type { OnlyRanker } from './only-ranker.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 import { Ratings } from './ratings.ts';
+import type { Fenced } from './records.ts';
 import { Rules } from './rules.ts';
 import { Shelves } from './shelves.ts';
 import { Trainings } from './trainings.ts';
@@ -20,9 +20,6 @@ export interface RankerStorageOptions {
   /** Runs what only one ranker at a time may change. @default the database */
   readonly fenced?: Fenced | undefined;
 }
-
-/** Runs queries as one transaction. */
-export type Fenced = Pick<OnlyRanker, 'batch'>;
 
 /** All that must outlive the process. */
 export class RankerStorage {

@@ -1,7 +1,5 @@
 import { sql } from 'kysely';
-import type { Database } from 'spillway-sql';
-import type { RankerSchema } from './ranker-schema.ts';
-import type { Fenced } from './ranker-storage.ts';
+import { Records } from './records.ts';
 
 /** A user's judgement of an article. */
 export interface Correction {
@@ -47,18 +45,10 @@ export interface AccuracyFilter {
 }
 
 /** The users' judgements of articles: each as it was given, and the last one of each. */
-export class Ratings {
-  readonly #database: Database<RankerSchema>;
-  readonly #fenced: Fenced;
-
-  constructor(database: Database<RankerSchema>, fenced: Fenced) {
-    this.#database = database;
-    this.#fenced = fenced;
-  }
-
+export class Ratings extends Records {
   /** Stores the corrections whole or not at all; when it resolves, no crash can undo them. */
   async record(corrections: readonly Correction[], signal?: AbortSignal): Promise<void> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const queries = corrections.flatMap(({ userId, articleId, score, predicted, at }) => {
       const correction = sql`insert into corrections
         (user_id, article_id, score, predicted, is_first, created_at)
@@ -72,22 +62,22 @@ export class Ratings {
         .onConflict((conflict) => conflict.columns(['user_id', 'article_id']).doUpdateSet(rating));
       return [correction.compile(kysely), upsert.compile()];
     });
-    await this.#fenced.batch(queries, { signal });
+    await this.fenced.batch(queries, { signal });
   }
 
   /** Takes a rating back; its corrections stay. */
   async remove(userId: string, articleId: string, signal?: AbortSignal): Promise<boolean> {
-    const query = this.#database.kysely
+    const query = this.kysely
       .deleteFrom('ratings')
       .where('user_id', '=', userId)
       .where('article_id', '=', articleId);
-    const [deleted] = await this.#fenced.batch([query.compile()], { signal });
+    const [deleted] = await this.fenced.batch([query.compile()], { signal });
     return (deleted?.numAffectedRows ?? 0n) > 0n;
   }
 
   /** A rating becomes that of another article, unless the user has rated that one too. */
   async move(userId: string, from: string, to: string, signal?: AbortSignal): Promise<void> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const taken = kysely
       .selectFrom('ratings')
       .select('article_id')
@@ -109,12 +99,12 @@ export class Ratings {
       .where('user_id', '=', userId)
       .where('article_id', '=', from);
     const queries = [own.compile(), corrections.compile(), rest.compile()];
-    await this.#fenced.batch(queries, { signal });
+    await this.fenced.batch(queries, { signal });
   }
 
   /** All ratings of a user, oldest first. */
   async list(userId: string, signal?: AbortSignal): Promise<Rating[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('ratings')
       .select(['article_id', 'score', 'rated_at'])
       .where('user_id', '=', userId)
@@ -127,7 +117,7 @@ export class Ratings {
   }
 
   async find(userId: string, articleId: string, signal?: AbortSignal): Promise<Rating | undefined> {
-    const row = await this.#database.kysely
+    const row = await this.kysely
       .selectFrom('ratings')
       .select(['score', 'rated_at'])
       .where('user_id', '=', userId)
@@ -138,7 +128,7 @@ export class Ratings {
 
   /** All ratings of a user with the articles' addresses, oldest first. */
   async listUrls(userId: string, signal?: AbortSignal): Promise<RatedUrl[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('ratings')
       .innerJoin('articles', 'articles.id', 'ratings.article_id')
       .select(['articles.url', 'articles.title', 'ratings.score', 'ratings.rated_at'])
@@ -151,7 +141,7 @@ export class Ratings {
 
   /** Rated articles whose text was never fetched, oldest first. */
   async unfetched(userId: string, limit: number, signal?: AbortSignal): Promise<string[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('ratings')
       .innerJoin('articles', 'articles.id', 'ratings.article_id')
       .select('articles.id')
@@ -167,7 +157,7 @@ export class Ratings {
   async accuracy({ userId, since, firstOnly = true }: AccuracyFilter): Promise<Accuracy> {
     const delta = sql<number | null>`avg(score - predicted)`;
     const absolute = sql<number | null>`avg(abs(score - predicted))`;
-    let query = this.#database.kysely
+    let query = this.kysely
       .selectFrom('corrections')
       .select([
         sql<number>`cast(count(*) as integer)`.as('count'),
@@ -185,7 +175,7 @@ export class Ratings {
 
   /** The ids of users who have rated any of these articles. */
   async ratersOf(articleIds: readonly string[], signal?: AbortSignal): Promise<string[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('ratings')
       .select('user_id')
       .distinct()
@@ -193,27 +183,4 @@ export class Ratings {
       .execute({ signal });
     return rows.map(({ user_id }) => user_id);
   }
-
-  /** Each correction as it was given, oldest first. */
-  async corrections(userId: string, signal?: AbortSignal): Promise<(Correction & RatedFirst)[]> {
-    const rows = await this.#database.kysely
-      .selectFrom('corrections')
-      .selectAll()
-      .where('user_id', '=', userId)
-      .orderBy('id')
-      .execute({ signal });
-    return rows.map((row) => ({
-      userId,
-      articleId: row.article_id,
-      score: row.score,
-      predicted: row.predicted ?? undefined,
-      at: row.created_at,
-      isFirst: row.is_first === 1,
-    }));
-  }
-}
-
-/** Tells that the user had not rated the article before. */
-export interface RatedFirst {
-  readonly isFirst: boolean;
 }

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
-import type { Database } from 'spillway-sql';
 import { rankerError } from '../errors.ts';
 import { clean } from './articles.ts';
-import type { RankerSchema } from './ranker-schema.ts';
+import { Records } from './records.ts';
 
 /** The parts of an article that a rule may look at. */
 export const ruleFields = ['source', 'feed', 'author', 'tag', 'words', 'pattern'] as const;
@@ -27,16 +26,10 @@ export interface ReaderRule extends NewRule {
 const rulesMax = 500;
 
 /** The users' mutes and boosts. */
-export class Rules {
-  readonly #database: Database<RankerSchema>;
-
-  constructor(database: Database<RankerSchema>) {
-    this.#database = database;
-  }
-
+export class Rules extends Records {
   /** In the order in which they were made. */
   async list(userId: string, signal?: AbortSignal): Promise<ReaderRule[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('rules')
       .selectAll()
       .where('user_id', '=', userId)
@@ -50,7 +43,7 @@ export class Rules {
   }
 
   async add(userId: string, rule: NewRule, at: number, signal?: AbortSignal): Promise<string> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const { count } = await kysely
       .selectFrom('rules')
       .select(sql<number>`cast(count(*) as integer)`.as('count'))
@@ -68,13 +61,13 @@ export class Rules {
     return id;
   }
 
-  /** Says whether there was such a rule. */
-  async remove(userId: string, id: string, signal?: AbortSignal): Promise<boolean> {
-    const { numDeletedRows } = await this.#database.kysely
+  /** Rejects with `RECORD_UNKNOWN` if there is no such rule. */
+  async remove(userId: string, id: string, signal?: AbortSignal): Promise<void> {
+    const { numDeletedRows } = await this.kysely
       .deleteFrom('rules')
       .where('user_id', '=', userId)
       .where('id', '=', id)
       .executeTakeFirst({ signal });
-    return numDeletedRows > 0n;
+    if (numDeletedRows === 0n) throw rankerError('RECORD_UNKNOWN', `there is no rule ${id}`);
   }
 }

@@ -1,10 +1,10 @@
 import { type SqlBool, sql } from 'kysely';
-import type { Database, DatabaseKind } from 'spillway-sql';
+import type { DatabaseKind } from 'spillway-sql';
 import { unspaced } from '../learn/words.ts';
 import { articleInsert, feedOf, feedsWith, type StoredArticle, tagsOf } from './articles.ts';
 import { searchVector } from './migrations.ts';
 import { publicUrl } from './private-feeds.ts';
-import type { RankerSchema } from './ranker-schema.ts';
+import { Records } from './records.ts';
 
 /** An article as a user has it, without its text. */
 export interface ShelvedArticle {
@@ -67,13 +67,7 @@ const isIndexed: Readonly<Record<DatabaseKind, RegExp>> = {
 const beginningMin = 4;
 
 /** The articles of each user: by their feeds, or of their own. */
-export class Shelves {
-  readonly #database: Database<RankerSchema>;
-
-  constructor(database: Database<RankerSchema>) {
-    this.#database = database;
-  }
-
+export class Shelves extends Records {
   /** Adds articles to those of a user; known ones stay as they are. */
   async add(
     userId: string,
@@ -82,7 +76,7 @@ export class Shelves {
     signal?: AbortSignal,
   ): Promise<void> {
     if (articles.length === 0) return;
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const queries = articles.flatMap((article) => [
       articleInsert(kysely, article),
       kysely
@@ -91,13 +85,13 @@ export class Shelves {
         .onConflict((conflict) => conflict.doNothing())
         .compile(),
     ]);
-    await this.#database.batch(queries, { signal });
+    await this.database.batch(queries, { signal });
   }
 
   /** The newest of a user's articles, newest first. */
   async list(query: ShelfQuery, signal?: AbortSignal): Promise<ShelvedArticle[]> {
     const { words = [], limit } = query;
-    if (words.length === 0 || this.#database.kind === 'postgres') {
+    if (words.length === 0 || this.database.kind === 'postgres') {
       return await this.#list(query, undefined, signal);
     }
     // A frequent word is in too many articles to look at all: mostly the newest are enough.
@@ -110,7 +104,7 @@ export class Shelves {
     foundMax: number | undefined,
     signal?: AbortSignal,
   ): Promise<ShelvedArticle[]> {
-    const { kysely, kind } = this.#database;
+    const { kysely, kind } = this.database;
     // Ids first: what is shown of an article is dear, and most that are found are not shown.
     let ids = kysely
       .selectFrom('articles')
@@ -196,13 +190,13 @@ export class Shelves {
     signal?: AbortSignal,
   ): Promise<void> {
     const queries = ids.map((id) =>
-      this.#database.kysely
+      this.kysely
         .insertInto('reads')
         .values({ user_id: userId, article_id: id, read_at: at })
         .onConflict((conflict) => conflict.doNothing())
         .compile(),
     );
-    if (queries.length > 0) await this.#database.batch(queries, { signal });
+    if (queries.length > 0) await this.database.batch(queries, { signal });
   }
 
   /** Forgets that a user has read an article, or all that were read at one time. */
@@ -211,7 +205,7 @@ export class Shelves {
     which: { readonly id: string } | { readonly at: number },
     signal?: AbortSignal,
   ): Promise<void> {
-    const query = this.#database.kysely.deleteFrom('reads').where('user_id', '=', userId);
+    const query = this.kysely.deleteFrom('reads').where('user_id', '=', userId);
     const only =
       'id' in which
         ? query.where('article_id', '=', which.id)
@@ -235,7 +229,7 @@ export class Shelves {
     },
     signal?: AbortSignal,
   ): Promise<void> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const row = { user_id: userId, article_id: id, kind: mark, marked_at: at };
     if (isSet) {
       const insert = kysely.insertInto('marks').values(row);

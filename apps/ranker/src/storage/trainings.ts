@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
-import type { Database } from 'spillway-sql';
 import type { CrossValidatedErrors } from '../learn/choice.ts';
 import type { TrainingRecord } from '../learn/training-queue.ts';
-import type { RankerSchema, TrainingRow } from './ranker-schema.ts';
+import type { TrainingRow } from './ranker-schema.ts';
+import { Records } from './records.ts';
 
 /** One run of the trainer, as it is kept. */
 export interface KeptTraining extends Omit<TrainingRecord, 'progress' | 'status'> {
@@ -14,16 +14,10 @@ export interface KeptTraining extends Omit<TrainingRecord, 'progress' | 'status'
 const keptMax = 200;
 
 /** The log of trainings and their results. */
-export class Trainings {
-  readonly #database: Database<RankerSchema>;
-
-  constructor(database: Database<RankerSchema>) {
-    this.#database = database;
-  }
-
+export class Trainings extends Records {
   /** Notes a training that has begun; gives its number. */
   async begin(training: TrainingRecord): Promise<number> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const row = await kysely
       .insertInto('trainings')
       .values(rowOf(training) as TrainingRow)
@@ -46,16 +40,12 @@ export class Trainings {
 
   /** Notes how a training has ended. */
   async end(id: number, training: TrainingRecord): Promise<void> {
-    await this.#database.kysely
-      .updateTable('trainings')
-      .set(rowOf(training))
-      .where('id', '=', id)
-      .execute();
+    await this.kysely.updateTable('trainings').set(rowOf(training)).where('id', '=', id).execute();
   }
 
   /** Notes that what ran when the last process ended was cut off; gives whose it was. */
   async interrupt(): Promise<string[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .updateTable('trainings')
       .set({ status: 'interrupted' })
       .where('status', '=', 'running')
@@ -66,7 +56,7 @@ export class Trainings {
 
   /** Newest first. */
   async list(userId: string, limit: number, signal?: AbortSignal): Promise<KeptTraining[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('trainings')
       .selectAll()
       .where('user_id', '=', userId)
@@ -77,7 +67,7 @@ export class Trainings {
   }
 
   async count(userId: string): Promise<number> {
-    const row = await this.#database.kysely
+    const row = await this.kysely
       .selectFrom('trainings')
       .select(sql<number>`cast(count(*) as integer)`.as('count'))
       .where('user_id', '=', userId)

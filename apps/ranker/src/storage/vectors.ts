@@ -1,21 +1,15 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
-import type { Database } from 'spillway-sql';
 import type { EmbeddedDocument, ModelName } from '../learn/document.ts';
 import { namesMax } from './articles.ts';
-import type { RankerSchema, SentenceRow, VectorRow } from './ranker-schema.ts';
+import type { SentenceRow, VectorRow } from './ranker-schema.ts';
+import { Records } from './records.ts';
 
 /** The vectors of a whole article, without those of its sentences. */
 export type VectorSummary = Pick<EmbeddedDocument, 'length' | 'mean' | 'title' | 'words'>;
 
 /** The vectors of articles: of one model each, which is told with them. */
-export class Vectors {
-  readonly #database: Database<RankerSchema>;
-
-  constructor(database: Database<RankerSchema>) {
-    this.#database = database;
-  }
-
+export class Vectors extends Records {
   /** Keeps what was made of an article, instead of what another model made. */
   async save(
     articleId: string,
@@ -23,7 +17,7 @@ export class Vectors {
     madeAt: number,
     signal?: AbortSignal,
   ): Promise<void> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     const { vector, sentence } = vectorRows(articleId, document, madeAt);
     const queries = [
       kysely
@@ -37,7 +31,7 @@ export class Vectors {
         .onConflict((conflict) => conflict.column('article_id').doUpdateSet(sentence))
         .compile(),
     ];
-    await this.#database.batch(queries, { signal });
+    await this.database.batch(queries, { signal });
   }
 
   /** The vectors that the model made of an article, if there is anything usable. */
@@ -83,7 +77,7 @@ export class Vectors {
     { limit, ids }: { readonly limit: number; readonly ids?: readonly string[] | undefined },
     signal?: AbortSignal,
   ): Promise<string[]> {
-    const { kysely } = this.#database;
+    const { kysely } = this;
     let all = kysely.selectFrom('articles').select('id');
     let made = this.#made(model).select('article_id as id');
     if (ids !== undefined) {
@@ -115,7 +109,7 @@ export class Vectors {
 
   /** The vectors that a model has made. */
   #made({ id, precision, dimension }: ModelName) {
-    return this.#database.kysely
+    return this.kysely
       .selectFrom('vectors')
       .where('vectors.model', '=', id)
       .where('vectors.precision', '=', precision)
