@@ -59,7 +59,6 @@ export class CommitGroups {
     const { length } = this.#gathered;
     const isHalved = this.#running.size === 0 && length >= halvedMin;
     const gathered = this.#gathered.splice(0, isHalved ? length / 2 : length);
-    if (isHalved) nextTurn(this.#flush);
     let group: PendingCommit[] = [];
     let count = 0;
     for (const pending of gathered) {
@@ -72,6 +71,7 @@ export class CommitGroups {
       group.push(pending);
     }
     this.#begin(group);
+    if (isHalved) nextTurn(this.#flush);
   };
 
   #begin(group: readonly PendingCommit[]): void {

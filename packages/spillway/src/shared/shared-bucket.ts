@@ -157,7 +157,7 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
     // What is there has to be confirmed first, and may be far ahead.
     if (now + slotMs >= trustedUntil) return slotMs - leadMs < 1 ? 0 : slotMs - leadMs;
     // A quarter of it is left: a visit for a token or two is not worth it yet.
-    const target = Math.min(batch, Math.max(n, this.wanted, Math.ceil(this.#usual)));
+    const target = Math.min(batch, Math.max(n, this.wanted, this.#ahead));
     return slots.left * 4 < target ? 0 : undefined;
   }
 
@@ -168,9 +168,22 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
     this.#reserving = this.#visit(Math.max(inOne, this.#missing()), inOne);
   }
 
-  /** Counts what to reserve for those who wait, up to a batch, so that none needs parts of two. */
+  /**
+   * Tokens to keep reserved, whoever waits. Whoever reserved ahead by what it got, while others
+   * wait as well, would get ever more of what all want.
+   */
+  get #ahead(): number {
+    const most = this.#reserver.isContended ? contendedMax : Infinity;
+    return Math.ceil(Math.min(most, this.#usual));
+  }
+
+  /**
+   * Counts what to reserve for those who wait, up to a batch, so that none needs parts of two. While
+   * others wait as well, as much again for those who come next, if so many came of late: visits are
+   * half as many then, and shares still go by who waits.
+   */
   #missing(): number {
-    const { slots, batch } = this.#reserver;
+    const { slots, batch, isContended } = this.#reserver;
     let covered = slots.left;
     let sum = 0;
     for (const n of this.wants()) {
@@ -178,7 +191,9 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
       else if (sum > 0 && sum + n > batch) break;
       else sum += n;
     }
-    return Math.max(sum, Math.min(batch, Math.ceil(this.#usual)) - slots.left);
+    const again = Math.min(sum, batch - sum, Math.floor(this.#usual) - contendedMax);
+    if (isContended) sum += Math.max(0, again);
+    return Math.max(sum, Math.min(batch, this.#ahead) - slots.left);
   }
 
   async #visit(n: number, together: number): Promise<void> {
@@ -194,11 +209,9 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
 
   #learn(): void {
     const now = this.#clock.now();
-    const { batch, ratePerSecond, isContended } = this.#reserver;
+    const { batch, ratePerSecond } = this.#reserver;
     const ms = Math.max(1, now - this.#reservedAt);
-    const usual = ((this.taken - this.#takenBefore) * batch * 1000) / ratePerSecond / ms;
-    // Whoever reserved ahead by what it got would get ever more of what all want.
-    this.#usual = isContended ? Math.min(usual, contendedMax) : usual;
+    this.#usual = ((this.taken - this.#takenBefore) * batch * 1000) / ratePerSecond / ms;
     this.#takenBefore = this.taken;
     this.#reservedAt = now;
   }
