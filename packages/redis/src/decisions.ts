@@ -1,18 +1,30 @@
-import { clock, type Script, script, writing } from './scripts.ts';
+import { reading, type Script, script, writing } from './scripts.ts';
 
 /**
  * Makes a decision about one record. KEYS: state, names, expiries, record. ARGV: what precedes a
- * name in the key of its record, the name, the argument as JSON. The body finds `value` and
- * `argument`, and sets `answer`, and `next` and `ttl` if the record changes; both may be JSON
- * already. JSON is written by `json`, since cjson writes 14 digits of a number.
+ * name in the key of its record, the argument as JSON. The body finds `value` and `argument`, and
+ * sets `answer` and, if the record changes, `next` and `ttl`; answer and next are JSON.
  */
 const decision = (body: string): Script =>
-  script(`${clock}${writing}
-local found = redis.call('HMGET', KEYS[4], 'value', 'expires')
-local is_there = found[1] and (found[2] == '' or tonumber(found[2]) > now)
-local value = is_there and cjson.decode(found[1]) or nil
-local argument = cjson.decode(ARGV[5])
+  script(`${reading('KEYS[1], KEYS[4]')}${writing}
+local it = touch(KEYS[4], string.sub(KEYS[4], #records + 1), found[2])
+local value
+if it.version and lives(it.expires) then
+  value = cjson.decode(string.match(found[2], '^%d+ %S* (.*)$'))
+end
+local argument = cjson.decode(ARGV[4])
 local answer, next, ttl
+${body}
+if next then
+  advance()
+  put(it, next, ttl)
+end
+-- Also when nothing changes: WAIT covers what was written before, so the answer is not too new.
+finish((next and not value) and 1 or 0)
+return { now_text, wall_text, answer }`);
+
+/** Writes JSON: cjson writes 14 digits of a number. */
+const json = `
 local function json(of)
   if type(of) == 'number' then return exact(of) end
   if type(of) == 'boolean' then return tostring(of) end
@@ -25,15 +37,7 @@ local function json(of)
   for key, part in pairs(of) do parts[#parts + 1] = '"' .. key .. '":' .. json(part) end
   return '{' .. table.concat(parts, ',') .. '}'
 end
-${body}
-if next then
-  local text = type(next) == 'string' and next or json(next)
-  advance()
-  put(KEYS[4], ARGV[4], text, ttl, is_there and tonumber(found[2]))
-end
--- Also when nothing changes: WAIT covers what was written before, so the answer is not too new.
-finish((next and not is_there) and 1 or 0)
-return { now_text, wall_text, type(answer) == 'table' and json(answer) or answer }`);
+`;
 
 /**
  * The arithmetic of slots, as in `slots.ts` of spillway. One format for the whole state takes a
@@ -133,7 +137,7 @@ if answer ~= 'known' then keep() end
 answer = '"' .. answer .. '"'`;
 
 /** The arithmetic of a rate limit, as in `rate-record.ts` of spillway. */
-const charge = `
+const charge = `${json}
 local window, waiting = argument.windowMs, argument.waiting
 local slot = window / 16
 local function end_of(at) return (at + 1) * slot + window end
@@ -161,14 +165,14 @@ local budget_ms = math.min(1000, window / 10)
 local budget = math.min(argument.ahead, math.floor((room - admitted) / 32))
 if budget > 0 then add(budget, now + budget_ms) end
 local free_at = end_of(s[#s - 1] or -16)
-answer = {
+answer = json({
   admitted = admitted, budget = budget, budgetMs = budget_ms,
   remaining = room - admitted - budget, retryAt = end_of(s[1] or -16), freeAt = free_at
-}
-if admitted > 0 then next, ttl = s, math.max(1, free_at - now) end`;
+})
+if admitted > 0 then next, ttl = json(s), math.max(1, free_at - now) end`;
 
 /** The state of a breaker, as in `breaker-state.ts` and `breaker-record.ts` of spillway. */
-const settle = `
+const settle = `${json}
 local rule, id = argument.rule, argument.id
 local function start()
   if rule.failuresMax then return { inRow = 0 } end
@@ -244,12 +248,13 @@ local function may_probe()
   s.probeEndsAt = now + argument.probeMsMax
   return true
 end
-answer = { probes = argument.wantsProbe and may_probe(), state = s }
+local probes = argument.wantsProbe and may_probe()
 if json(s) ~= before then
   s.recent[#s.recent + 1] = id
   if #s.recent > 16 then table.remove(s.recent, 1) end
-  next = s
-end`;
+  next = json(s)
+end
+answer = json({ probes = probes, state = s })`;
 
 /** The decisions that a {@link RedisStore} makes on the server, by name. */
 export const decisionScripts: ReadonlyMap<string, Script> = new Map([

@@ -11,20 +11,25 @@ export function script(lua: string): Script {
 }
 
 /**
+ * Begins every script: reads the state and other keys by one command into `found`, and tells the
+ * time. Each redis.call costs a script more than the few that it reads or writes at once, so all
+ * keys are strings: the state is `now wall version`, a record is `version expires value`.
+ *
  * Store time goes on by the differences of the server's clock, from the last commit and from what
  * the caller has seen last, so it never goes back and never stands still because one clock was
  * ahead once. Lua prints 14 digits of a number unless it is told otherwise. `%d` takes a quarter of
  * the time that `%.17g` does (2026-11), and most times are whole microseconds.
  *
- * KEYS[1] is the state: `now`, `wall`, `version`. ARGV[1] and [2] are the time and the server's
- * clock as the caller saw them last, or empty.
+ * KEYS[1] is the state. ARGV[1] and [2] are the time and the server's clock as the caller saw them
+ * last, or empty.
  */
-export const clock: string = `
+export const reading = (keys: string): string => `
 local time = redis.call('TIME')
 local wall = time[1] * 1000 + time[2] / 1000
-local state = redis.call('HMGET', KEYS[1], 'now', 'wall', 'version')
+local found = redis.call('MGET', ${keys})
+local state_now, state_wall, version_text = string.match(found[1] or '', '^(%S+) (%S+) (%S+)$')
 local now = wall
-if state[1] then now = state[1] + math.max(0, wall - (state[2] or wall)) end
+if state_now then now = state_now + math.max(0, wall - state_wall) end
 if ARGV[1] ~= '' then now = math.max(now, ARGV[1] + math.max(0, wall - ARGV[2])) end
 local function exact(number)
   if number % 1 == 0 then return string.format('%d', number) end
@@ -34,45 +39,47 @@ local function exact(number)
 end
 local wall_text = exact(wall)
 local now_text = now == wall and wall_text or exact(now)
+version_text = version_text or '0'
+local function state() return now_text .. ' ' .. wall_text .. ' ' .. version_text end
+local function lives(expires) return expires == '' or tonumber(expires) > now end
+local function is_there(text) return text and lives(string.match(text, '^%d+ (%S*) ')) end
 `;
 
 /**
  * Reads the records KEYS[2..]. With ARGV[3] it also writes down the time: WAIT then covers all
  * that was written before the read, by whichever connection.
  */
-export const readScript: Script = script(`${clock}
-if ARGV[3] == 'touch' then
-  redis.call('HSET', KEYS[1], 'now', now_text, 'wall', wall_text)
-end
+export const readScript: Script = script(`${reading('KEYS[1]')}
+if ARGV[3] == 'touch' then redis.call('SET', KEYS[1], state()) end
 local answer = { now_text, wall_text }
-for at = 2, #KEYS do
-  local record = redis.call('HMGET', KEYS[at], 'value', 'version', 'expires')
-  if record[1] and (record[3] == '' or tonumber(record[3]) > now) then
-    answer[#answer + 1] = record
-  else
-    answer[#answer + 1] = false
+for from = 2, #KEYS, 4000 do
+  local to = math.min(from + 3999, #KEYS)
+  local texts = redis.call('MGET', unpack(KEYS, from, to))
+  for at = 1, to - from + 1 do
+    answer[#answer + 1] = is_there(texts[at]) and texts[at] or false
   end
 end
 return answer`);
 
 /**
- * Lists records by the bytes of their names. KEYS[2] is the set of names; ARGV: prefix, maximum,
- * the name behind which the list begins, and what precedes a name in the key of its record.
+ * Lists records by the bytes of their names, each as name and record. KEYS[2] is the set of names;
+ * ARGV: prefix, maximum, the name behind which the list begins, and what precedes a name in the key
+ * of its record.
  */
-export const listScript: Script = script(`${clock}
+export const listScript: Script = script(`${reading('KEYS[1]')}
 local prefix, max, after, records = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local from = prefix == '' and '-' or '[' .. prefix
 if after ~= '' and after >= prefix then from = '(' .. after end
 local to = prefix == '' and '+' or '(' .. prefix .. '\\255'
 local answer = { now_text, wall_text }
-while #answer - 2 < max do
-  local wanted = max - (#answer - 2)
+while #answer - 2 < 2 * max do
+  local wanted = max - (#answer - 2) / 2
   local names = redis.call('ZRANGE', KEYS[2], from, to, 'BYLEX', 'LIMIT', 0, wanted)
   for _, name in ipairs(names) do
-    local record = redis.call('HMGET', records .. name, 'value', 'version', 'expires')
-    if record[1] and (record[3] == '' or tonumber(record[3]) > now) then
-      record[4] = name
-      answer[#answer + 1] = record
+    local text = redis.call('GET', records .. name)
+    if is_there(text) then
+      answer[#answer + 1] = name
+      answer[#answer + 1] = text
     end
   end
   if #names < wanted then break end
@@ -84,84 +91,112 @@ return answer`);
  * Writes records and the state. KEYS: state, names, expiries; ARGV[3] is what precedes a name in
  * the key of its record. A version is at least the microseconds since 1970: after a failover that
  * lost commits none of their versions is given again. Each call removes more expired records than
- * it writes. The two indexes are changed at the end, each by one command; `named` and `timed` say
- * how: a name that maps to false is removed. A record may expire later than its index says, never
- * earlier: so one that lives on and on costs no command of its own.
+ * it writes. All is written at the end, by \`finish\`: until then \`touched\` has each record as it
+ * was found (\`was\`, \`indexed\`) and as it shall be (\`version\`, \`expires\`, \`text\`). A record may
+ * expire later than its index says, never earlier: so one that lives on and on costs no command of
+ * its own.
  */
 export const writing: string = `
 local names, expiries, records = KEYS[2], KEYS[3], ARGV[3]
-local named, timed = {}, {}
-local version_text = state[3] or '0'
+local touched, by_key = {}, {}
+local function touch(key, name, text)
+  local version, expires = string.match(text or '', '^(%d+) (%S*) ')
+  local it = {
+    key = key, name = name, was = version, indexed = expires, version = version, expires = expires
+  }
+  by_key[key] = it
+  touched[#touched + 1] = it
+  return it
+end
 local function advance()
   version_text = string.format('%d', math.max(version_text + 1, time[1] * 1000000 + time[2]))
 end
-local function put(key, name, value, ttl, indexed)
-  local expires = ttl and exact(now + ttl) or ''
-  local is_new =
-    redis.call('HSET', key, 'value', value, 'version', version_text, 'expires', expires) > 0
-  if ttl then
-    if not (indexed and indexed <= now + ttl) then timed[name] = expires end
-  elseif not is_new or named[name] ~= nil then timed[name] = false end
-  if is_new then named[name] = true end
+local function put(it, value, ttl)
+  it.version, it.expires = version_text, ttl and exact(now + ttl) or ''
+  it.text = version_text .. ' ' .. it.expires .. ' ' .. value
 end
-local function remove(key, name)
-  if redis.call('DEL', key) > 0 or named[name] ~= nil then
-    named[name], timed[name] = false, false
+local function remove(it) it.version, it.expires, it.text = nil, nil, false end
+local function call(command, key, words)
+  for at = 1, #words, 4000 do
+    local last = math.min(at + 3999, #words)
+    if key then redis.call(command, key, unpack(words, at, last))
+    else redis.call(command, unpack(words, at, last)) end
   end
 end
-local function index(key, wanted, score)
-  local added, removed = {}, {}
-  for name, value in pairs(wanted) do
-    if value then
-      added[#added + 1] = score or value
-      added[#added + 1] = name
-    else removed[#removed + 1] = name end
-  end
-  for at = 1, #added, 4000 do
-    redis.call('ZADD', key, unpack(added, at, math.min(at + 3999, #added)))
-  end
-  for at = 1, #removed, 4000 do
-    redis.call('ZREM', key, unpack(removed, at, math.min(at + 3999, #removed)))
+local function purge(most)
+  local due = redis.call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, most)
+  for _, name in ipairs(due) do
+    local key = records .. name
+    local it = by_key[key] or touch(key, name, redis.call('GETRANGE', key, 0, 63))
+    it.is_due = true
+    if not (it.version and lives(it.expires)) then remove(it) end
   end
 end
 local function finish(written)
-  redis.call('HSET', KEYS[1], 'now', now_text, 'wall', wall_text, 'version', version_text)
-  if written > 0 then
-    local most = written + 100
-    local expired = redis.call('ZRANGEBYSCORE', expiries, '-inf', now_text, 'LIMIT', 0, most)
-    for _, name in ipairs(expired) do
-      local expires = redis.call('HGET', records .. name, 'expires')
-      -- What was written by this call is not in the index yet.
-      if timed[name] ~= nil then -- stays as it is
-      elseif expires and expires ~= '' and tonumber(expires) > now then timed[name] = expires
-      else remove(records .. name, name) end
+  if written > 0 then purge(written + 100) end
+  local set, gone = { KEYS[1], state() }, {}
+  local named, unnamed, timed, untimed = {}, {}, {}, {}
+  for _, it in ipairs(touched) do
+    local name, is_timed = it.name, it.version and it.expires ~= ''
+    local was_timed = it.is_due or (it.was and it.indexed ~= '')
+    if it.text then
+      set[#set + 1] = it.key
+      set[#set + 1] = it.text
+      if not it.was then
+        named[#named + 1] = 0
+        named[#named + 1] = name
+      end
+    elseif it.text == false and it.was then
+      gone[#gone + 1] = it.key
+      unnamed[#unnamed + 1] = name
+    end
+    if not is_timed then
+      if was_timed then untimed[#untimed + 1] = name end
+    elseif it.is_due or not was_timed or tonumber(it.indexed) > tonumber(it.expires) then
+      timed[#timed + 1] = it.expires
+      timed[#timed + 1] = name
     end
   end
-  index(names, named, 0)
-  index(expiries, timed)
+  -- First, since a full server lets a script write that has removed something.
+  call('DEL', nil, gone)
+  call('MSET', nil, set)
+  call('ZADD', names, named)
+  call('ZREM', names, unnamed)
+  call('ZADD', expiries, timed)
+  call('ZREM', expiries, untimed)
 end
 `;
+
+/** Records whose old values are read with their heads: more may be too much for the server. */
+const wholeMax = 64;
 
 /**
  * Makes a group of commits, one after the other, each whole or not at all. KEYS: state, names,
  * expiries, then the record of each change. ARGV: what precedes a name in the key of its record,
  * the channel to tell of changes, then for each commit the number of its changes and for each
- * change name, version to find, value, lifetime, `check` if nothing is to be written. An empty
- * value removes the record. The message has the changed names with a NUL between two. A
+ * change the version to find, the value, and the lifetime, or `check` if nothing is to be written.
+ * An empty value removes the record. The message has the changed names with a NUL between two. A
  * call that makes no commit writes nothing.
  */
-export const commitScript: Script = script(`${clock}${writing}
-local channel = ARGV[4]
-local answer = { now_text, wall_text }
-local told, key, at, made = {}, 4, 5, 0
+export const commitScript: Script = script(`
+local is_small = #KEYS - 3 <= ${wholeMax}
+${reading('KEYS[1], unpack(KEYS, 4, is_small and #KEYS or 3)')}${writing}
+local answer, told, made = { now_text, wall_text }, {}, false
+local function record(at)
+  local key = KEYS[at]
+  if by_key[key] then return by_key[key] end
+  local text = is_small and found[at - 2]
+  if not is_small then text = redis.call('GETRANGE', key, 0, 63) end
+  return touch(key, string.sub(key, #records + 1), text)
+end
+local key, at = 4, 5
 while at <= #ARGV do
-  local count, first, agrees = tonumber(ARGV[at]), at + 1, true
+  local count, agrees = tonumber(ARGV[at]), true
   for i = 0, count - 1 do
-    local wanted = ARGV[first + i * 5 + 1]
+    local wanted = ARGV[at + i * 3 + 1]
     if wanted ~= '' then
-      local found = redis.call('HMGET', KEYS[key + i], 'version', 'expires')
-      local is_there = found[1] and (found[2] == '' or tonumber(found[2]) > now)
-      if (is_there and found[1] or '0') ~= wanted then
+      local it = record(key + i)
+      if (it.version and lives(it.expires) and it.version or '0') ~= wanted then
         agrees = false
         break
       end
@@ -169,23 +204,20 @@ while at <= #ARGV do
   end
   if agrees then
     advance()
-    made = made + 1
+    made = true
     for i = 0, count - 1 do
-      local change = first + i * 5
-      local name, value, ttl = ARGV[change], ARGV[change + 2], tonumber(ARGV[change + 3])
-      if ARGV[change + 4] ~= 'check' then
-        if value == '' then remove(KEYS[key + i], name)
-        else put(KEYS[key + i], name, value, ttl) end
-        told[#told + 1] = name
+      local value, ttl = ARGV[at + i * 3 + 2], ARGV[at + i * 3 + 3]
+      if ttl ~= 'check' then
+        local it = record(key + i)
+        if value == '' then remove(it) else put(it, value, tonumber(ttl)) end
+        told[#told + 1] = it.name
       end
     end
-    answer[#answer + 1] = version_text
-  else
-    answer[#answer + 1] = ''
   end
+  answer[#answer + 1] = agrees and version_text or ''
   key = key + count
-  at = first + count * 5
+  at = at + count * 3 + 1
 end
-if made > 0 then finish(#told) end
-if #told > 0 then redis.call('PUBLISH', channel, table.concat(told, '\\0')) end
+if made then finish(#told) end
+if #told > 0 then redis.call('PUBLISH', ARGV[4], table.concat(told, '\\0')) end
 return answer`);

@@ -182,9 +182,9 @@ export class RedisStore implements Store, Part {
     const keys = [this.#keys.state, this.#keys.names];
     const args = [prefix, String(max), after, this.#records];
     const { rows } = await this.#ask(listScript, { keys, args, signal });
-    return rows.map((row) => ({
-      name: (row as Row)[3] as string,
-      ...(recordOf(row) as StoredRecord),
+    return Array.from({ length: rows.length / 2 }, (_, at) => ({
+      name: rows[2 * at] as string,
+      ...(recordOf(rows[2 * at + 1]) as StoredRecord),
     }));
   }
 
@@ -199,7 +199,7 @@ export class RedisStore implements Store, Part {
     if (made === undefined) return undefined;
     const { state, names, expiries } = this.#keys;
     const keys = [state, names, expiries, this.#records + name];
-    const args = [this.#records, name, jsonText(argument)];
+    const args = [this.#records, jsonText(argument)];
     const asked = this.#ask(made, { keys, args, signal, doubt: true });
     return asked.then(({ now, rows }) => ({ now, answer: JSON.parse(rows[0] as string) as Json }));
   }
@@ -249,8 +249,8 @@ export class RedisStore implements Store, Part {
       args.push(String(changes.length));
       for (const [at, { name, ifVersion, ttlMs, checkOnly }] of changes.entries()) {
         keys.push(this.#records + name);
-        args.push(name, ifVersion === undefined ? '' : String(ifVersion), values[at] ?? '');
-        args.push(ttlMs === undefined ? '' : String(ttlMs), checkOnly ? 'check' : '');
+        args.push(ifVersion === undefined ? '' : String(ifVersion), values[at] ?? '');
+        args.push(checkOnly ? 'check' : String(ttlMs ?? ''));
       }
     }
     const { now, rows } = await this.#send(commitScript, { keys, args, doubt: true });
@@ -359,14 +359,15 @@ interface Answer {
   readonly rows: readonly unknown[];
 }
 
-/** As the scripts give it: value, version, expiry or empty, and the name in a list. */
-type Row = readonly [value: string, version: string, expires: string, name?: string];
-
+/** Reads a record as the scripts write it: version, expiry or nothing, value. */
 function recordOf(row: unknown): StoredRecord | undefined {
-  if (row === null || row === undefined) return undefined;
-  const [value, version, expires] = row as Row;
+  if (typeof row !== 'string') return undefined;
+  const first = row.indexOf(' ');
+  const second = row.indexOf(' ', first + 1);
+  const expires = row.slice(first + 1, second);
   const expiresAt = expires === '' ? undefined : Number(expires);
-  return { value: JSON.parse(value), version: Number(version), expiresAt };
+  const value = JSON.parse(row.slice(second + 1));
+  return { value, version: Number(row.slice(0, first)), expiresAt };
 }
 
 function tagOf(name: string): string {

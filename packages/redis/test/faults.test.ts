@@ -6,6 +6,7 @@ import { RedisServer } from 'spillway-fixtures/redis';
 import { requires } from 'spillway-fixtures/requires';
 import { RedisStore } from 'spillway-redis';
 import { openProxy } from './fixtures/proxy.ts';
+import { lastVersion, pass } from './fixtures/state.ts';
 
 const valueIn = async (store: RedisStore, name: string) =>
   (await store.read([name])).records[0]?.value;
@@ -18,9 +19,9 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     const store = stack.use(await RedisStore.open({ url: proxy.url }));
     await store.commit([{ name: 'count', value: 1 }]);
     proxy.mute = true;
-    const before = Number(await server.ask('HGET', '{spillway}.state', 'version'));
+    const version = () => lastVersion((...command) => server.ask(...command));
+    const before = await version();
     const lost = store.commit([{ name: 'count', value: 2 }]);
-    const version = async () => Number(await server.ask('HGET', '{spillway}.state', 'version'));
     while ((await version()) === before);
     const done = await version();
     proxy.mute = false;
@@ -116,8 +117,7 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
       versions.add(Number(done?.version));
     }
     await using after = await RedisStore.open({ url: next.url });
-    const now = Number(await next.ask('HGET', '{spillway}.state', 'now'));
-    await next.ask('HSET', '{spillway}.state', 'now', String(now + 60_000));
+    await pass((...command) => next.ask(...command), 60_000);
     const newer = await Lease.acquire({ store: after, name: 'l', ttlMs: 60_000 });
     assert.ok(newer.fence > lease.fence && newer.fence > Math.max(...versions));
     const late = lease.guard([{ name: 'n', value: 'late' }]);

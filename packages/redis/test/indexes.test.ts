@@ -4,6 +4,7 @@ import { chargeRate } from 'spillway/internal';
 import { RedisServer } from 'spillway-fixtures/redis';
 import { requires } from 'spillway-fixtures/requires';
 import { RedisStore } from 'spillway-redis';
+import { pass as passOn } from './fixtures/state.ts';
 
 const valueIn = async (store: RedisStore, name: string) =>
   (await store.read([name])).records[0]?.value;
@@ -53,10 +54,7 @@ describe('the indexes of a RedisStore', requires('redis-server'), () => {
   it('lose a record that decisions kept alive when its last lifetime is over', async () => {
     await using server = await RedisServer.start();
     await using store = await RedisStore.open({ url: server.url });
-    const pass = async (ms: number) => {
-      const now = Number(await server.ask('HGET', '{spillway}.state', 'now'));
-      await server.ask('HSET', '{spillway}.state', 'now', String(now + ms));
-    };
+    const pass = (ms: number) => passOn((...command) => server.ask(...command), ms);
     const wish = { limit: 10, windowMs: 60_000, waiting: 1, ahead: 0 };
     await store.apply('r', chargeRate, wish);
     await pass(50_000);

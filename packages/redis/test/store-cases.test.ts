@@ -9,13 +9,7 @@ import { processCases, storeCases } from 'spillway/testing';
 import { RedisServer } from 'spillway-fixtures/redis';
 import { requires } from 'spillway-fixtures/requires';
 import { type RedisClient, RedisStore } from 'spillway-redis';
-
-/** Lets time pass on the store's clock. */
-const pass = (name: string) => async (ms: number, server: RedisServer) => {
-  const key = `{${name}}.state`;
-  const now = Number(await server.ask('HGET', key, 'now'));
-  await server.ask('HSET', key, 'now', String(now + ms));
-};
+import { pass } from './fixtures/state.ts';
 
 for (const policy of ['always', 'everysec']) {
   describe(`RedisStore, as every store, ${policy}`, requires('redis-server'), () => {
@@ -32,7 +26,7 @@ for (const policy of ['always', 'everysec']) {
       it(name, async () => {
         await run({
           open: () => RedisStore.open({ url: server.url, name: `case${at}` }),
-          pass: (ms) => pass(`case${at}`)(ms, server),
+          pass: (ms) => pass((...command) => server.ask(...command), ms, `case${at}`),
         });
       });
     }
@@ -62,7 +56,8 @@ describe('RedisStore with the client of ioredis, as every store', requires('redi
         await new Promise((resolve) => client.once('ready', resolve));
         return await RedisStore.open({ client, name: `io${at}` });
       };
-      await run({ open, pass: (ms) => pass(`io${at}`)(ms, server) });
+      const ask = (...command: string[]) => server.ask(...command);
+      await run({ open, pass: (ms) => pass(ask, ms, `io${at}`) });
     });
   }
 });
@@ -105,14 +100,10 @@ describe('RedisStore on a cluster, everysec', requires('redis-server'), () => {
   for (const [at, { name, run }] of storeCases.entries()) {
     it(name, async () => {
       const store = `cluster${at}`;
-      const time = async (ms: number) => {
-        const state = `{${store}}.state`;
-        const send = (...args: string[]) =>
-          (client as never as Sender).sendCommand(state, false, args);
-        const now = Number(await send('HGET', state, 'now'));
-        await send('HSET', state, 'now', String(now + ms));
-      };
-      await run({ open: () => RedisStore.open({ client, name: store }), pass: time });
+      const ask = (...command: string[]) =>
+        (client as never as Sender).sendCommand(`{${store}}.state`, false, command);
+      const open = () => RedisStore.open({ client, name: store });
+      await run({ open, pass: (ms) => pass(ask, ms, store) });
     });
   }
 
