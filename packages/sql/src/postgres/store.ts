@@ -48,6 +48,7 @@ import type { PostgresEngine, PostgresStats } from './engine.ts';
 import {
   commitSql,
   listSql,
+  readMigration,
   readSql,
   relaxedCommitSql,
   storeMigrations,
@@ -152,7 +153,8 @@ export class PostgresStore implements Store, Part {
     { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
   ): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
-    await migrate(target, [...storeMigrations, decisionMigration, versionMigration], options);
+    const later = [decisionMigration, versionMigration, readMigration];
+    await migrate(target, [...storeMigrations, ...later], options);
     return new PostgresStore(engine, ownsEngine);
   }
 
