@@ -7,7 +7,6 @@ export const benches: Readonly<Record<string, () => Promise<Bench>>> = {
   bucket: async () => (await import('./bucket.ts')).bucket,
   store: async () => (await import('./store.ts')).store,
   shared: async () => (await import('./shared.ts')).shared,
-  'shared-bucket': async () => (await import('./shared-bucket.ts')).sharedBucket,
   document: async () => (await import('./document.ts')).document,
   http: async () => (await import('./http.ts')).http,
   fleet: async () => (await import('./fleet.ts')).fleet,

@@ -51,8 +51,6 @@ export interface Bench {
    * where the compiler's choices differ from process to process. @default 1
    */
   readonly processes?: number;
-  /** Benches by name that are run with it. */
-  readonly also?: readonly string[];
 }
 
 /** One comparison, as it is published. */

@@ -46,13 +46,9 @@ function parse() {
   }
 }
 
-/** Runs one bench, and those that belong to it. */
 async function measure(name: string, quick: boolean): Promise<Row[]> {
   const bench = await benches[name]?.();
-  if (bench === undefined) return fail(`there is no bench ${name}`);
-  const rows = await contest(name, bench, quick);
-  for (const more of bench.also ?? []) rows.push(...(await measure(more, quick)));
-  return rows;
+  return bench === undefined ? fail(`there is no bench ${name}`) : contest(name, bench, quick);
 }
 
 /** Gives the rows of a bench from the folder, or measures them and keeps them there. */
@@ -91,10 +87,9 @@ if (values.help) {
   const rows: Row[] = [];
   const missing: string[] = [];
   for (const each of name === 'all' ? names : [name]) {
-    // Some benches are measured together with others: `shared-bucket` is a part of `store`.
-    const isIn = ({ name }: Row): boolean => name.startsWith(`${each}: `);
-    if (!rows.some(isIn)) rows.push(...(await measureOnce(each)));
-    if (!rows.some(isIn)) missing.push(each);
+    const measured = await measureOnce(each);
+    rows.push(...measured);
+    if (measured.length === 0) missing.push(each);
   }
   if (values.json) console.log(jsonLines(rows));
   else if (values.markdown) console.log(page(rows, missing, machine()));

@@ -155,7 +155,6 @@ export const shared: Bench = {
   },
   yardsticks: [],
   runs: [...trials, simulated],
-  also: ['shared-bucket'],
 };
 
 function contestant(library: Library): Contestant {

@@ -20,7 +20,6 @@ export const store: Bench = {
     'node:sqlite on the loop': async () => contestant((await import('./store/on-loop.ts')).open),
   },
   yardsticks: [],
-  also: ['shared-bucket'],
   runs: [
     {
       name: 'durable transactions, 64 callers',

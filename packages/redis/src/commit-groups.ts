@@ -1,5 +1,5 @@
-import { setImmediate } from 'node:timers';
 import { SpillwayError, type StoreChange, type StoreCommit } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 
 /** A commit that is not answered, with its values as JSON; an empty one removes the record. */
 export interface PendingCommit extends PromiseWithResolvers<StoreCommit | undefined> {
@@ -51,7 +51,7 @@ export class CommitGroups {
     while (this.waiting > 0) {
       await Promise.all(this.#running);
       // What came in this turn of the promise queue is sent in it, or in the loop's next turn.
-      await new Promise((resolve) => setImmediate(resolve));
+      await new Promise<void>(nextTurn);
     }
   }
 
@@ -71,8 +71,8 @@ export class CommitGroups {
       group.push(pending);
     }
     this.#begin(group);
-    // The client writes in such a callback too, and has asked for it before.
-    if (isHalved) setImmediate(this.#flush);
+    // After the first half, which the client also writes in the loop's next turn: so before this.
+    if (isHalved) nextTurn(this.#flush);
   };
 
   #begin(group: readonly PendingCommit[]): void {

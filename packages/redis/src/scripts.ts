@@ -91,10 +91,9 @@ return answer`);
  * Writes records and the state. KEYS: state, names, expiries; ARGV[3] is what precedes a name in
  * the key of its record. A version is at least the microseconds since 1970: after a failover that
  * lost commits none of their versions is given again. Each call removes more expired records than
- * it writes. All is written at the end, by \`finish\`: until then \`touched\` has each record as it
- * was found (\`was\`, \`indexed\`) and as it shall be (\`version\`, \`expires\`, \`text\`). A record may
- * expire later than its index says, never earlier: so one that lives on and on costs no command of
- * its own.
+ * it writes. All is written at the end, by `finish`: until then `touched` has each record as it was
+ * found (`was`, `indexed`) and as it shall be (`version`, `expires`, `text`). A record may expire
+ * later than its index says, never earlier: so one that lives on and on costs no command of its own.
  */
 export const writing: string = `
 local names, expiries, records = KEYS[2], KEYS[3], ARGV[3]

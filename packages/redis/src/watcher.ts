@@ -1,12 +1,12 @@
 import type { StoreWatch } from 'spillway';
+import { Watchers } from 'spillway/internal';
 import type { RedisLink, RedisSubscription } from './client.ts';
 
 /** Tells of changed names. One subscription serves all watches; it is opened with the first. */
 export class Watcher {
   readonly #link: RedisLink;
   readonly #channel: string;
-  /** The callbacks by name; no empty sets. */
-  readonly #callbacks = new Map<string, Set<() => void>>();
+  readonly #watchers = new Watchers();
   #subscription: RedisSubscription | undefined;
 
   constructor(link: RedisLink, channel: string) {
@@ -15,42 +15,28 @@ export class Watcher {
   }
 
   watch(names: readonly string[], changed: () => void): StoreWatch {
-    // One function for each call: the same one may be given twice.
-    const own = () => changed();
-    for (const name of names) {
-      this.#callbacks.set(name, (this.#callbacks.get(name) ?? new Set()).add(own));
-    }
+    const remove = this.#watchers.add(names, changed);
     this.#subscription ??= this.#link.subscribe(this.#channel, this.#hear, this.#tellAll);
     const subscription = this.#subscription;
     return {
       get isLive() {
         return subscription.isLive;
       },
-      [Symbol.dispose]: () => {
-        for (const name of names) {
-          const callbacks = this.#callbacks.get(name);
-          callbacks?.delete(own);
-          if (callbacks?.size === 0) this.#callbacks.delete(name);
-        }
-      },
+      [Symbol.dispose]: remove,
     };
   }
 
   close(): void {
-    this.#callbacks.clear();
+    this.#watchers.clear();
     this.#subscription?.[Symbol.dispose]();
   }
 
   readonly #hear = (message: string): void => {
-    for (const name of message.split('\0')) this.#tell(name);
+    for (const name of message.split('\0')) this.#watchers.tell(name);
   };
 
   /** After a reconnect: what changed meanwhile went unheard. */
   readonly #tellAll = (): void => {
-    for (const name of this.#callbacks.keys()) this.#tell(name);
+    for (const name of this.#watchers.names()) this.#watchers.tell(name);
   };
-
-  #tell(name: string): void {
-    for (const changed of this.#callbacks.get(name) ?? []) changed();
-  }
 }

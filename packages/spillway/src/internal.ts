@@ -67,6 +67,7 @@ export { nodeSqlite } from './sqlite/node-sqlite.ts';
 export { SeenTime, storeQueue } from './store/server-store.ts';
 export { commitStatements } from './store/sqlite-store.ts';
 export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';
+export { Watchers } from './store/watchers.ts';
 export { Deadlines } from './wait/deadlines.ts';
 export { nextTurn } from './wait/turn-budget.ts';
 export { pause } from './wait/wait-queue.ts';

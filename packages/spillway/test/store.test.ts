@@ -168,20 +168,6 @@ describe('SqliteStore', () => {
     assert.equal(store.stats.durability, 'disk');
   });
 
-  it('opens a file of an earlier version', async () => {
-    await using folder = await temporary();
-    const path = join(folder.path, 'store.db');
-    await using file = await SqliteFile.open({ path });
-    const table = `CREATE TABLE spillway_clock (
-      id INTEGER PRIMARY KEY CHECK (id = 1), now REAL NOT NULL, version INTEGER NOT NULL)`;
-    const row = 'INSERT INTO spillway_clock (id, now, version) VALUES (1, 5e12, 7)';
-    await file.write([table, row].map((sql) => ({ sql, parameters: [] })));
-    await using store = await SqliteStore.open({ path });
-    const done = await store.commit([{ name: 'a', value: 1 }]);
-    assert.deepEqual(done, { now: 5e12, version: 8 });
-    assert.deepEqual((await store.read(['a'])).records[0]?.value, 1);
-  });
-
   it('purges what has expired or was removed, a little with every commit', async () => {
     await using folder = await temporary();
     const path = join(folder.path, 'store.db');

@@ -178,9 +178,9 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   }
 
   /**
-   * Counts what to reserve for those who wait, up to a batch, so that none needs parts of two. While
-   * others wait as well, as much again for those who come next, if so many came of late: visits are
-   * half as many then, and shares still go by who waits.
+   * Counts what to reserve for those who wait, up to a batch, so that none needs parts of two.
+   * While others wait as well, as much again for those who come next, if so many came of late:
+   * visits are half as many then, and shares still go by who waits.
    */
   #missing(): number {
     const { slots, batch, isContended } = this.#reserver;

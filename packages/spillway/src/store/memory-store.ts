@@ -19,6 +19,7 @@ import {
   type StoreReading,
   type StoreWatch,
 } from './store.ts';
+import { Watchers } from './watchers.ts';
 
 export interface MemoryStoreOptions {
   /** Records at most. An integer from 1. @default 1_000_000 */
@@ -70,7 +71,7 @@ export class MemoryStore implements Store {
   /** Store time, and the clock's time then: only the difference to the next reading counts. */
   #time: number;
   #clockAt: number;
-  readonly #watchers = new Map<string, Set<() => void>>();
+  readonly #watchers = new Watchers();
 
   constructor(options: MemoryStoreOptions = {}) {
     const { recordsMax, charactersMax, whenFull, clock } = settle('MemoryStore', options, {
@@ -127,7 +128,7 @@ export class MemoryStore implements Store {
       if (checkOnly) continue;
       this.#delete(name);
       // Watchers are called after the commit is answered, as by a store in another process.
-      for (const changed of this.#watchers.get(name) ?? []) microtask(changed);
+      if (this.#watchers.has(name)) microtask(() => this.#watchers.tell(name));
       const text = texts[at];
       if (text === undefined) continue;
       const expiresAt = ttlMs === undefined ? undefined : now + ttlMs;
@@ -155,17 +156,7 @@ export class MemoryStore implements Store {
 
   watch(names: readonly string[], changed: () => void): StoreWatch {
     checkStoreNames(names);
-    // One function for each call: the same one may be given twice.
-    const own = () => changed();
-    for (const name of names) {
-      this.#watchers.set(name, (this.#watchers.get(name) ?? new Set()).add(own));
-    }
-    const forget = (name: string) => {
-      const watchers = this.#watchers.get(name);
-      watchers?.delete(own);
-      if (watchers?.size === 0) this.#watchers.delete(name);
-    };
-    return { isLive: true, [Symbol.dispose]: () => names.forEach(forget) };
+    return { isLive: true, [Symbol.dispose]: this.#watchers.add(names, changed) };
   }
 
   async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {

@@ -4,6 +4,7 @@ import type { CloseOptions, Part } from '../base/part.ts';
 import { tracedCommit } from '../base/trace.ts';
 import { SqliteFile, type SqliteFileStats } from '../sqlite/file.ts';
 import type { SqlResult, SqlStatement, SqlValue } from '../sqlite/message.ts';
+import { SeenTime } from './server-store.ts';
 import {
   checkStoreChanges,
   checkStoreList,
@@ -38,10 +39,6 @@ const tables = [
   `CREATE INDEX IF NOT EXISTS spillway_record_expiry ON spillway_record (expires_at)
     WHERE expires_at IS NOT NULL`,
 ].map((sql): SqlStatement => ({ sql, parameters: [] }));
-
-/** Files of earlier versions have no column `wall`: store time and wall clock were the same. */
-const hasWall = "SELECT 1 FROM pragma_table_info('spillway_clock') WHERE name = 'wall'";
-const addWall = 'ALTER TABLE spillway_clock ADD COLUMN wall REAL';
 
 /**
  * Store time goes on by the differences of the machine's clock, from the last commit and from what
@@ -119,9 +116,7 @@ export class SqliteStore implements Store, Part {
   readonly name: string;
   readonly #file: SqliteFile;
   readonly #ownsFile: boolean;
-  /** The latest store time that this process has seen, and the machine's clock at that moment. */
-  #seen = 0;
-  #seenWall = Number.MAX_SAFE_INTEGER;
+  readonly #seen = new SeenTime();
 
   private constructor(file: SqliteFile, ownsFile: boolean, name: string) {
     this.#file = file;
@@ -137,7 +132,6 @@ export class SqliteStore implements Store, Part {
     const used = file ?? (await SqliteFile.open({ path: path as string }));
     try {
       await used.write(tables);
-      await migrate(used);
       return new SqliteStore(used, file === undefined, name);
     } catch (error) {
       if (file === undefined) await used[Symbol.asyncDispose]();
@@ -166,11 +160,11 @@ export class SqliteStore implements Store, Part {
   ): Promise<StoreCommit | undefined> {
     options.signal?.throwIfAborted();
     checkStoreChanges(changes);
-    const statements = commitStatements(changes, this.#seen, this.#seenWall);
+    const statements = commitStatements(changes, this.#seen);
     const write = () => this.#file.write(statements, options);
     const [checked] = await tracedCommit('sqlite', changes.length, write);
     const row = checked?.rows[0];
-    this.#see(row);
+    this.#note(row);
     return row && { now: Number(row.now), version: Number(row.version) };
   }
 
@@ -206,25 +200,26 @@ export class SqliteStore implements Store, Part {
     parameters: readonly SqlValue[],
     options: StoreCallOptions,
   ): Promise<readonly Row[]> {
-    const statement = { sql, parameters: [this.#seen, this.#seenWall, ...parameters] };
+    const statement = { sql, parameters: [...seenValues(this.#seen), ...parameters] };
     const { rows } = await this.#file.read(statement, options);
-    this.#see(rows[0]);
+    this.#note(rows[0]);
     return rows;
   }
 
-  /** Answers may overtake each other: an older one tells nothing new. */
-  #see(row: Row | undefined): void {
-    if (row === undefined || Number(row.now) < this.#seen) return;
-    this.#seen = Number(row.now);
-    this.#seenWall = Number(row.wall);
+  #note(row: Row | undefined): void {
+    if (row !== undefined) this.#seen.note(Number(row.now), Number(row.wall));
   }
+}
+
+/** The first two values of each statement; before the first answer they change nothing. */
+function seenValues({ now = 0, wall = Number.MAX_SAFE_INTEGER }: SeenTime): [number, number] {
+  return [now, wall];
 }
 
 /** The statements of a commit: a check that gives a row if all versions are right, and the rest. */
 export function commitStatements(
   changes: readonly StoreChange[],
-  seen = 0,
-  seenWall: number = Number.MAX_SAFE_INTEGER,
+  seen: SeenTime = new SeenTime(),
 ): readonly [check: SqlStatement, change: SqlStatement, purge: SqlStatement] {
   // Parts that are undefined are absent from the JSON, and null in SQL.
   const wire = changes.map(({ name, ifVersion, value, ttlMs, checkOnly }) => {
@@ -233,19 +228,10 @@ export function commitStatements(
   });
   const text = JSON.stringify(wire);
   return [
-    { sql: checkSql, parameters: [seen, seenWall, text] },
+    { sql: checkSql, parameters: [...seenValues(seen), text] },
     { sql: changeSql, parameters: [text] },
     { sql: purgeSql, parameters: [purgedMin + changes.length] },
   ];
-}
-
-/** Adds a column, which another process that opens the file now may have added already. */
-async function migrate(file: SqliteFile): Promise<void> {
-  const isDone = async () => (await file.read({ sql: hasWall, parameters: [] })).rows.length > 0;
-  if (await isDone()) return;
-  await file.write([{ sql: addWall, parameters: [] }]).catch(async (error: unknown) => {
-    if (!(await isDone())) throw error;
-  });
 }
 
 function recordOf(row: Row): StoredRecord {

@@ -152,8 +152,8 @@ export const storeMigrations: readonly Migration[] = [
 
 /**
  * A function, since the server keeps its plan: it takes half as long as the same statement, which
- * is planned each time (2026-11), and a pooler between cannot forget it. `stable`: it sees all as of
- * the moment at which it was called.
+ * is planned each time (2026-11), and a pooler between cannot forget it. `stable`: it sees all as
+ * of the moment at which it was called.
  */
 export const readMigration: Migration = {
   number: 5,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import { deadline, type StoreWatch } from 'spillway';
-import { pause, untilAborted } from 'spillway/internal';
+import { pause, untilAborted, Watchers } from 'spillway/internal';
 import type { PostgresEngine } from './engine.ts';
 import { notifyPrefix } from './store-schema.ts';
 
@@ -17,8 +17,8 @@ const checkMs = 15_000;
  */
 export class PostgresWatcher {
   readonly #engine: PostgresEngine;
-  /** The callbacks by channel; no empty sets. */
-  readonly #channels = new Map<string, Set<() => void>>();
+  /** The callbacks, by channel. */
+  readonly #watchers = new Watchers();
   /** The channels that the server tells of. */
   readonly #heard = new Set<string>();
   readonly #closing = new AbortController();
@@ -34,12 +34,8 @@ export class PostgresWatcher {
 
   watch(names: readonly string[], changed: () => void): StoreWatch {
     const channels = names.map(channelOf);
-    // One function for each call: the same one may be given twice.
-    const own = () => changed();
-    for (const channel of channels) {
-      this.#channels.set(channel, (this.#channels.get(channel) ?? new Set()).add(own));
-      void this.#listenTo(channel);
-    }
+    const remove = this.#watchers.add(channels, changed);
+    for (const channel of channels) void this.#listenTo(channel);
     if (!this.#closed.aborted) this.#listening ??= this.#run();
     const isLive = () => channels.every((channel) => this.#heard.has(channel));
     return {
@@ -47,7 +43,8 @@ export class PostgresWatcher {
         return isLive();
       },
       [Symbol.dispose]: () => {
-        for (const channel of channels) this.#forget(channel, own);
+        remove();
+        for (const channel of channels) this.#unlisten(channel);
       },
     };
   }
@@ -55,16 +52,12 @@ export class PostgresWatcher {
   /** Hears no more; the engine stays open. */
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#channels.clear();
+    this.#watchers.clear();
     await this.#listening;
   }
 
-  #forget(channel: string, own: () => void): void {
-    const callbacks = this.#channels.get(channel);
-    callbacks?.delete(own);
-    if (callbacks?.size !== 0) return;
-    this.#channels.delete(channel);
-    if (!this.#heard.delete(channel)) return;
+  #unlisten(channel: string): void {
+    if (this.#watchers.has(channel) || !this.#heard.delete(channel)) return;
     this.#client?.query(`unlisten ${channel}`).catch(() => {});
   }
 
@@ -73,23 +66,19 @@ export class PostgresWatcher {
     if (this.#client === undefined || this.#heard.has(channel)) return;
     try {
       await this.#client.query(`listen ${channel}`);
-      if (!this.#channels.has(channel)) return;
+      if (!this.#watchers.has(channel)) return;
       this.#heard.add(channel);
-      this.#tell(channel);
+      this.#watchers.tell(channel);
     } catch {
       // The connection is broken: with the next one all channels are listened to again.
     }
   }
 
   async #listenToAll(): Promise<void> {
-    for (const channel of this.#channels.keys()) await this.#listenTo(channel);
+    for (const channel of this.#watchers.names()) await this.#listenTo(channel);
   }
 
-  readonly #hear = ({ channel }: pg.Notification): void => this.#tell(channel);
-
-  #tell(channel: string): void {
-    for (const changed of this.#channels.get(channel) ?? []) changed();
-  }
+  readonly #hear = ({ channel }: pg.Notification): void => this.#watchers.tell(channel);
 
   /** Keeps one connection listening, and opens another when it breaks. */
   async #run(): Promise<void> {
