@@ -93,7 +93,8 @@ return answer`);
  * lost commits none of their versions is given again. Each call removes more expired records than
  * it writes. All is written at the end, by `finish`: until then `touched` has each record as it was
  * found (`was`, `indexed`) and as it shall be (`version`, `expires`, `text`). A record may expire
- * later than its index says, never earlier: so one that lives on and on costs no command of its own.
+ * later than its index says, never earlier: so one that lives on and on costs no command of its
+ * own.
  */
 export const writing: string = `
 local names, expiries, records = KEYS[2], KEYS[3], ARGV[3]
