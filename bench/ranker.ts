@@ -100,6 +100,7 @@ export const ranker: Bench = {
         less('vote shown in its list, p95', 'ms', atMost(300, 'ms')),
         less('list, p95', 'ms', atMost(100, 'ms')),
         less('search, p95', 'ms', atMost(100, 'ms')),
+        less('list of one feed, p95', 'ms', atMost(100, 'ms')),
         less('memory', 'MB', atMost(1_500, 'MB')),
         less('loop of one quiet user', '%', atMost(10, '%')),
       ],
@@ -163,13 +164,14 @@ async function figuresAt(articles: number, ratings: number): Promise<Record<stri
   const served = await Served.start(ownServer, []);
   const scale: Scale = await scaled(served, articles, ratings);
   await served.end();
-  const { first, vote, shown, list, search, memory, loop } = scale;
+  const { first, vote, shown, list, search, feed, memory, loop } = scale;
   return {
     'first list after a start': first,
     'vote answered, p95': vote,
     'vote shown in its list, p95': shown,
     'list, p95': list,
     'search, p95': search,
+    'list of one feed, p95': feed,
     memory,
     'loop of one quiet user': loop,
   };

@@ -9,6 +9,8 @@ export interface Scale {
   readonly shown: number;
   readonly list: number;
   readonly search: number;
+  /** The list of one feed. */
+  readonly feed: number;
   readonly memory: number;
   /** The share of time, in %, that the event loop is busy while a user reads now and then. */
   readonly loop: number;
@@ -71,6 +73,10 @@ export async function scaled(served: Served, articles: number, ratings: number):
   const shown: number[] = [];
   const list: number[] = [];
   const search: number[] = [];
+  const feed: number[] = [];
+  const { feeds } = (await served.call('/feeds')) as { feeds: { id: string; articles: number }[] };
+  // The largest ones.
+  feeds.sort((one, other) => other.articles - one.articles);
   for (let at = 0; at < rounds; at += 1) {
     const page = await visitor.page('/reader');
     const ids = [...page.matchAll(/data-article="([\w-]+)"/g)].map(([, id]) => id as string);
@@ -90,11 +96,14 @@ export async function scaled(served: Served, articles: number, ratings: number):
       await timed(() => visitor.page(`/reader?list=all&sort=newest&show=${40 + 40 * (at % 9)}`)),
     );
     search.push(await timed(() => visitor.page(`/reader?q=w${7 * at}`)));
+    const { id } = feeds[at % feeds.length] as (typeof feeds)[number];
+    feed.push(await timed(() => visitor.page(`/reader?feed=${id}`)));
   }
   const loop = await quietLoop(served, visitor);
   const memory = (await served.usage()).rssBytes / 1e6;
-  const times = { vote: p95(vote), shown: p95(shown), list: p95(list), search: p95(search) };
-  return { first, ...times, memory, loop };
+  const votes = { vote: p95(vote), shown: p95(shown) };
+  const lists = { list: p95(list), search: p95(search), feed: p95(feed) };
+  return { first, ...votes, ...lists, memory, loop };
 }
 
 async function quietLoop(served: Served, visitor: Visitor): Promise<number> {
