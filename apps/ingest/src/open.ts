@@ -280,16 +280,10 @@ async function writable(path: string, stack: AsyncDisposableStack): Promise<stri
 }
 
 type Guard = NonNullable<ConnectorOptions['guard']>;
-
-interface Guards {
-  readonly bucket: QuotaBucket;
-  readonly breaker: SharedBreaker;
-  readonly clock: Clock;
-  readonly random: Random;
-}
+type GuardParts = Pick<Ingest, 'bucket' | 'breaker' | 'clock' | 'random'>;
 
 /** Sends requests of no harvest through the same breaker and bucket. */
-function guardOf({ bucket, breaker, clock, random }: Guards): Guard {
+function guardOf({ bucket, breaker, clock, random }: GuardParts): Guard {
   const retry = new Retry({ attemptsMax, backoffMs: 500, clock, random });
   return async <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {
     let failure: unknown;

@@ -41,15 +41,10 @@ export interface Settings {
 
 export type SettingName = keyof Settings;
 
-/** The exchanges that can be harvested; `simulated` is the one of `ingest exchange`. */
-export type ExchangeName = 'coinbase' | 'kraken' | 'binance' | 'simulated';
+const exchangeNames = ['coinbase', 'kraken', 'binance', 'simulated'] as const;
 
-export const exchangeNames: readonly ExchangeName[] = [
-  'coinbase',
-  'kraken',
-  'binance',
-  'simulated',
-];
+/** The exchanges that can be harvested; `simulated` is the one of `ingest exchange`. */
+export type ExchangeName = (typeof exchangeNames)[number];
 
 const url = {
   value: '<url>',

@@ -20,6 +20,7 @@ import {
 import type { FollowerStats } from '../harvest/follower.ts';
 import type { LiveStats } from '../harvest/live.ts';
 import type { ProductOutcome, ProductStatus } from '../harvest/product.ts';
+import { counted } from './command-line.ts';
 
 /** Values that the page of a follower shows. */
 export interface FollowView {
@@ -182,10 +183,6 @@ ${
     `${contradiction}. Its product is left to REST; "ingest run --full-refresh" makes it anew.`,
   )
 }`;
-}
-
-function counted(count: number, noun: string): string {
-  return `${decimal(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 function trouble(verdict: string, text: string): Html {

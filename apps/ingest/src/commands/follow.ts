@@ -241,14 +241,10 @@ function viewOf(
     tokens: bucket.stats.tokens,
     breaker: breaker.stats.state,
     failure: breaker.stats.state === 'closed' ? undefined : breaker.stats.lastFailure?.message,
-    pausedUntil: pause.until > now ? isoOf(pause.until) : undefined,
+    pausedUntil: pause.until > now ? new Date(pause.until).toISOString() : undefined,
     now,
     history: history.samples,
   };
-}
-
-function isoOf(ms: number): string {
-  return new Date(ms).toISOString();
 }
 
 function remoteOf(settings: Settings): OperatorRemote | undefined {

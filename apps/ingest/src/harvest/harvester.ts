@@ -142,8 +142,6 @@ export interface HarvestRequest extends Wish {
   readonly products: readonly string[];
   /** Asks again for what is noted as missing, and for nothing else. @default false */
   readonly fillsGaps?: boolean | undefined;
-  /** Pages of a product after which the others come again. @default all of them */
-  readonly pagesMax?: number | undefined;
 }
 
 /** One raw file for about so many pages: a hundred are 13 MB of lines. */
@@ -225,7 +223,7 @@ export class Harvester {
       products = await this.round(products, signal);
     }
     for (const product of products) {
-      this.#tallies.get(product)?.stop(signal.aborted ? 'interrupted' : 'max_requests');
+      this.#tallies.get(product)?.end(signal.aborted ? 'interrupted' : 'max_requests');
     }
     return this.outcomes;
   }
@@ -258,17 +256,14 @@ export class Harvester {
     isDry: boolean,
     signal: AbortSignal,
   ): Promise<ProductPlan | undefined> {
-    const { connector, book } = this.#options;
     const tally = this.#tallies.get(product) as ProductTally;
-    const options = { connector, book, wish: this.#request, isDry };
     try {
-      const { pagesMax } = this.#request;
-      const plan = await planProduct(product, { ...options, pagesMax }, signal);
+      const plan = await planProduct(product, this.#options, { ...this.#request, isDry }, signal);
       tally.begin(plan);
       return plan;
     } catch (error) {
-      if (signal.aborted) tally.stop('interrupted');
-      else if (Object(error).code === 'BUDGET_SPENT') tally.stop('max_requests');
+      if (signal.aborted) tally.end('interrupted');
+      else if (Object(error).code === 'BUDGET_SPENT') tally.end('max_requests');
       else tally.fail(error);
       return undefined;
     }
@@ -318,11 +313,11 @@ export class Harvester {
     if (code === 'STORE_UNREACHABLE' && tally.tryAgain()) return true;
     const cause = Object(Object(outcome.error).cause);
     if (cause.code === 'EXCHANGE_PAUSED') tally.fail(cause);
-    else if (code === 'BUDGET_SPENT') tally.stop('max_requests');
-    else if (outcome.status === 'stopped') tally.stop('interrupted');
-    else if (outcome.status === 'skipped') tally.skip();
+    else if (code === 'BUDGET_SPENT') tally.end('max_requests');
+    else if (outcome.status === 'stopped') tally.end('interrupted');
+    else if (outcome.status === 'skipped') tally.end('locked_by_another_worker');
     else if (outcome.status === 'failed') tally.fail(outcome.error);
-    else if (this.#bucket.isSpent && tally.outcome.nextId < plan.to) tally.stop('max_requests');
+    else if (this.#bucket.isSpent && tally.outcome.nextId < plan.to) tally.end('max_requests');
     else if (this.#request.fillsGaps || plan.pages <= 1) return this.#finish(plan, signal);
     else if (plan.isOpen && tally.outcome.nextId < plan.to) return this.#finish(plan, signal);
     else return true;
@@ -344,7 +339,7 @@ export class Harvester {
         if (!plan.isOpen) compareRefresh(plan, built, before);
       };
       if (this.#request.fullRefresh) await book.swap(plan, compare, signal);
-      tally.finish();
+      tally.end();
     } catch (error) {
       // The harvest beside it is a little further on.
       if (Object(error).code === 'REFRESH_BEHIND' && tally.tryAgain()) return true;

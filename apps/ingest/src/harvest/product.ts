@@ -17,6 +17,8 @@ export interface Wish {
   readonly sinceUs?: bigint | undefined;
   /** UNIX time in microseconds: trades from then on are left. */
   readonly untilUs?: bigint | undefined;
+  /** Pages of a product after which the others come again. @default all of them */
+  readonly pagesMax?: number | undefined;
 }
 
 /** Work to be done for one product now. */
@@ -38,23 +40,15 @@ export interface ProductPlan extends ProductGeneration {
   readonly source: HarvestSource<TradePage, TradePosition> | undefined;
 }
 
-export interface PlanOptions {
-  readonly connector: Connector;
-  readonly book: ProductLedger;
-  readonly wish: Wish;
-  /** Pages after which another round goes on. @default all */
-  readonly pagesMax?: number | undefined;
-  /** Takes nothing down in the store. */
-  readonly isDry: boolean;
-}
-
-/** Finds where the product stands and what it lacks. */
+/** Finds where the product stands and what it lacks; a dry plan takes nothing down in the store. */
 export async function planProduct(
   product: string,
-  { connector, book, wish, pagesMax = Infinity, isDry }: PlanOptions,
+  { connector, book }: { readonly connector: Connector; readonly book: ProductLedger },
+  { isDry, ...wish }: Wish & { readonly isDry: boolean },
   signal: AbortSignal,
 ): Promise<ProductPlan> {
   const { name: exchange, pageSize } = connector;
+  const { pagesMax = Infinity } = wish;
   // Asked first: a product that the exchange does not know leaves no trace here.
   const latest = await latestOf(product, connector, signal);
   if (latest === Infinity && wish.untilUs !== undefined) {
@@ -196,16 +190,10 @@ export class ProductTally {
     return this.#again <= againMax;
   }
 
-  finish(): void {
-    this.#set({ status: 'done', reason: undefined });
-  }
-
-  stop(reason: 'interrupted' | 'max_requests'): void {
-    this.#set({ status: 'stopped', reason });
-  }
-
-  skip(): void {
-    this.#set({ status: 'skipped', reason: 'locked_by_another_worker' });
+  /** It has ended without a failure; `reason` says why it was not brought to its end. */
+  end(reason?: 'interrupted' | 'max_requests' | 'locked_by_another_worker'): void {
+    const isSkipped = reason === 'locked_by_another_worker';
+    this.#set({ status: reason ? (isSkipped ? 'skipped' : 'stopped') : 'done', reason });
   }
 
   fail(error: unknown): void {

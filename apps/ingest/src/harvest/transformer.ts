@@ -2,7 +2,7 @@ import type { Lease } from 'spillway';
 import { ingestError } from '../errors.ts';
 import type { RawEntry } from '../files/raw-file.ts';
 import { type IcebergWish, type Published, publishIceberg } from '../table/iceberg.ts';
-import type { TradeTable } from '../table/trade-table.ts';
+import type { Merged, TradeTable } from '../table/trade-table.ts';
 import { type Context, type ProductGeneration, takeLease } from './ledger.ts';
 
 export interface TransformRequest {
@@ -17,18 +17,8 @@ export interface TransformRequest {
 }
 
 /** Result of a transform. */
-export interface Transformed {
+export interface Transformed extends Merged {
   readonly products: number;
-  /** Raw files that were read, and lines in them. */
-  readonly files: number;
-  readonly read: number;
-  /** Trades that the table did not have before. */
-  readonly added: number;
-  readonly partitions: number;
-  /** Columns whose type has changed, in words. */
-  readonly changes: readonly string[];
-  /** The version of the table after it. */
-  readonly version: number;
 }
 
 /** Raw files merged in one go: the cost of a crash, and how often readers see news. */
@@ -55,7 +45,7 @@ export class Transformer {
     const products = request.products ?? (await book.products(limit));
     const sum = { products: products.length, files: 0, read: 0, added: 0, partitions: 0 };
     const changes: string[] = [];
-    const add = (one: Omit<Transformed, 'products' | 'version'>): void => {
+    const add = (one: Merged): void => {
       sum.files += one.files;
       sum.read += one.read;
       sum.added += one.added;
