@@ -103,7 +103,7 @@ const runs: readonly Run[] = [
   { name: '64 KiB array, 64 in flight', figures: [{ ...rate, targets: noSlower }] },
   { name: '100 us of CPU, 64 in flight', figures: [{ ...rate, targets: noSlower }] },
   { name: '1 ms of CPU, 64 in flight', figures: [{ ...rate, targets: noSlower }] },
-].map((run) => ({ ...run, rounds: 5 }));
+].map((run) => ({ ...run, rounds: 5, isPaired: run.counts === undefined }));
 
 /** Measures the tasks that two worker threads get, and their cost on the event loop. */
 export const pool: Bench = {

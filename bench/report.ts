@@ -35,8 +35,8 @@ Written by \`npm run bench -- all --keep results --markdown\`. Each contender ru
 process, in turns with the others, so that a noisy minute hits all of them. A figure is the median
 of the rounds (or the best, where noise can only add), with the least and the most in brackets. The
 factor behind a peer says how many times better Spillway is, above 1 where it is ahead: more of what
-should be more, less of what should be less. For \`http\` it is the median of the factors of all
-rounds, since each round is shorter than most of the noise.
+should be more, less of what should be less. For \`http\` and \`pool\` it is the median of the
+factors of all rounds, since each round is shorter than most of the noise.
 
 ${machine}
 - Not measured: ${missing.join(', ') || 'nothing'}.

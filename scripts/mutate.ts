@@ -6,15 +6,16 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const usage = `usage: npm run mutate -- <source file> [--tests <glob>] [--max <n>] [--minutes <n>]
-       [--jobs <n>]
-Changes one thing at a time in the file, as its tests see it (the file itself stays as it is),
-and runs those test files that come to that place, the quickest first, until a test fails. A change
-that no test notices is printed: it survives.
+       [--jobs <n>] [--lines <from>-<to>]
+Changes one thing at a time in the file, as its tests see it (the file itself stays as it is), and
+runs those test files that come to that place until a test fails: first those that are quick, or
+have noticed most changes so far. A change that no test notices is printed: it survives.
   --tests    test files (default: of the same package, those that name one of its exports,
              else those named after its folder)
   --max      at most so many mutants, evenly spread over the file (default 60)
   --minutes  no mutant is begun after this time (default 15)
-  --jobs     mutants that are tried at once (default 1)`;
+  --jobs     mutants that are tried at once (default 1)
+  --lines    only mutants of these lines (default: all)`;
 
 /** One change of the file. */
 interface Mutant {
@@ -119,6 +120,9 @@ function testsOf(file: string, text: string): string[] {
 interface TestFile {
   readonly path: string;
   readonly ms: number;
+  /** Mutants that it was run with, and those that it noticed. */
+  tried: number;
+  noticed: number;
   readonly reaches: (at: number) => boolean;
 }
 
@@ -210,15 +214,24 @@ async function tryTests(file: string, place: string, path: string): Promise<Test
       return around.reduce((a, b) => (size(b) <= size(a) ? b : a)).count > 0;
     });
   };
-  return { path, ms, reaches };
+  return { path, ms, tried: 0, noticed: 0, reaches };
 }
 
-/** Runs the test files that reach the mutant, the quickest first, until one of them fails. */
+/** The time that a test file is likely to take for each mutant that it notices. */
+function msPerNotice({ ms, tried, noticed }: TestFile): number {
+  return (ms * (tried + 2)) / (noticed + 1);
+}
+
+/** Runs the test files that reach the mutant, the likeliest first, until one of them fails. */
 async function tryMutant(file: string, place: string, mutant: Mutant): Promise<Outcome> {
   writeFileSync(place, mutant.text);
-  for (const { path, ms } of known.filter(({ reaches }) => reaches(mutant.at))) {
-    const outcome = await runTests({ file, place, tests: [path], msMax: 5_000 + 4 * ms });
-    if (outcome !== 'survived') return outcome;
+  const able = known.filter(({ reaches }) => reaches(mutant.at));
+  for (const test of able.sort((a, b) => msPerNotice(a) - msPerNotice(b))) {
+    const outcome = await runTests({ file, place, tests: [test.path], msMax: 2_000 + 3 * test.ms });
+    test.tried += 1;
+    if (outcome === 'survived') continue;
+    test.noticed += 1;
+    return outcome;
   }
   return 'survived';
 }
@@ -248,6 +261,7 @@ const { values, positionals } = parseArgs({
     max: { type: 'string', default: '60' },
     minutes: { type: 'string', default: '15' },
     jobs: { type: 'string', default: '1' },
+    lines: { type: 'string', default: '1-' },
     help: { type: 'boolean', short: 'h' },
   },
 });
@@ -285,7 +299,8 @@ if (known.length === 0) {
 }
 known.sort((a, b) => a.ms - b.ms);
 for (const { path, ms } of known) console.log(`${path}: ${Math.round(ms)} ms`);
-const all = mutantsOf(text);
+const [from, to] = values.lines.split('-').map(Number);
+const all = mutantsOf(text).filter(({ line }) => line >= (from ?? 1) && line <= (to || Infinity));
 const step = Math.max(1, all.length / Number(values.max));
 const chosen = all.filter((_, at) => Math.floor(at / step) !== Math.floor((at - 1) / step));
 console.log(`${chosen.length} of ${all.length} mutants`);
