@@ -111,6 +111,20 @@ describe('a bad argument', () => {
   });
 });
 
+describe('a worker module', () => {
+  it('may use the port of its thread for messages of its own', async () => {
+    await using pool = await open();
+    const messages = [null, 1, [0, 1, 'no result'], { type: 'ready', handlers: [] }, { ticket: 0 }];
+    const calls = messages.flatMap((message) => [pool.run('shout', message), pool.run('echo', 1)]);
+    const results = await Promise.all(calls);
+    assert.deepEqual(
+      results,
+      messages.flatMap(() => ['shouted', 1]),
+    );
+    assert.equal(pool.stats.lost, 0);
+  });
+});
+
 /** One pool of real threads under a load in which much goes wrong. */
 class Storm {
   readonly #pool: Pool<Module>;

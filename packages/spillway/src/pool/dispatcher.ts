@@ -16,9 +16,6 @@ import { unpackError } from './wire-error.ts';
 import type { Worker, WorkerEvents } from './worker.ts';
 import type { Workers } from './workers.ts';
 
-/** The options of a call without any; they need no check. */
-export const plainOptions: PoolRunOptions = {};
-
 /** The tasks of a pool: they wait here, go to workers, and come back. */
 export class Dispatcher implements WorkerEvents {
   readonly #pool: object;
@@ -46,7 +43,7 @@ export class Dispatcher implements WorkerEvents {
     this.#workers = workers;
     this.#meter = new Meter(clock.now());
     this.#queue = new TaskQueue(settings.workers, random() * 2 ** 32);
-    this.#resultTimer = new ResultTimer(clock, () => this.#readAll());
+    this.#resultTimer = new ResultTimer(clock, () => this.#readUntold());
     this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
   }
 
@@ -78,7 +75,7 @@ export class Dispatcher implements WorkerEvents {
     options: PoolRunOptions,
     chunk?: (value: unknown) => void,
   ): PoolTask {
-    if (options !== plainOptions) checkRunOptions(options);
+    checkRunOptions(options);
     const { signal } = options;
     const handler = this.#handlers.get(name);
     if (handler === undefined) {
@@ -164,21 +161,22 @@ export class Dispatcher implements WorkerEvents {
 
   readonly message = (worker: Worker, message: TaskMessage): void => {
     const now = this.#settings.clock.now();
-    worker.readResults((task, result, durationMs) => {
+    const grant = (task: PoolTask, result: unknown, durationMs: number) => {
       task.handler.learn(durationMs);
       if (this.#done(task, 'ok', now, durationMs)) task.grant(result);
-    });
-    const task = message && worker.taskOf(message.ticket);
-    if (message === undefined || task === undefined) return;
-    if (message.type === 'chunk') {
-      if (!task.isOver) task.chunk?.(message.value);
-      return;
-    }
-    const { error, value, durationMs } = message;
-    task.handler.learn(durationMs);
-    if (!this.#done(task, error === undefined ? 'ok' : 'failed', now, durationMs)) return;
-    if (error === undefined) task.grant(value);
-    else task.refuse(unpackError(error));
+    };
+    worker.readResults(grant);
+    if (message === undefined) return;
+    const isResult = !('type' in message);
+    const task = worker.taskOf(isResult ? message[0] : message.ticket);
+    if (task === undefined) return;
+    if (isResult) grant(task, message[2], message[1]);
+    else if (message.type === 'thrown') {
+      const { durationMs, error } = message;
+      task.handler.learn(durationMs);
+      const isAwaited = this.#done(task, 'failed', now, durationMs);
+      if (isAwaited) task.refuse(unpackError(error));
+    } else if (!task.isOver) task.chunk?.(message.value);
   };
 
   changed(worker: Worker): void {
@@ -341,13 +339,11 @@ export class Dispatcher implements WorkerEvents {
     task.refuse(error);
   };
 
-  /** Takes the results that are in shared memory; false when there were none. */
-  #readAll(): boolean {
-    const before = this.#tasks;
-    for (const worker of this.#workers.all) {
-      if (worker.tasks.size > 0) this.message(worker, undefined);
-    }
-    return this.#tasks < before;
+  /** Takes the results in shared memory that no message tells of; false when there were none. */
+  #readUntold(): boolean {
+    const untold = [...this.#workers.all].filter((worker) => worker.results.hasUntold);
+    for (const worker of untold) this.message(worker, undefined);
+    return untold.length > 0;
   }
 
   /** The worker is done with the task; true when its caller is still to be told. */

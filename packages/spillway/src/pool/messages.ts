@@ -29,17 +29,19 @@ export type ToWorker =
 /** The number of items that a task takes in a batch. */
 export const batchStep = 4;
 
-/** From a worker to the pool about its tasks; `undefined` says: read the results in memory. */
+/**
+ * From a worker to the pool about its tasks. `undefined` says: read the results in memory. An array
+ * is one result, flat as the tasks are: ticket, milliseconds it took, value.
+ */
 export type TaskMessage =
   | undefined
+  | readonly [ticket: number, durationMs: number, value: unknown]
   | { readonly type: 'chunk'; readonly ticket: number; readonly value: unknown }
   | {
-      readonly type: 'end';
+      readonly type: 'thrown';
       readonly ticket: number;
       readonly durationMs: number;
-      readonly value?: unknown;
-      /** Set if the task threw. */
-      readonly error?: WireError;
+      readonly error: WireError;
     };
 
 /** From a worker to the pool. */

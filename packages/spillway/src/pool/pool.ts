@@ -2,7 +2,7 @@ import { checkInteger } from '../base/check.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import { tracing } from '../base/trace.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
-import { Dispatcher, plainOptions } from './dispatcher.ts';
+import { Dispatcher } from './dispatcher.ts';
 import type { ChunkOf, InputOf, OutputOf, RunName, StateOf, StreamName } from './module.ts';
 import {
   type PoolOptions,
@@ -71,7 +71,7 @@ export class Pool<Module> implements Part, AsyncDisposable {
   run<Name extends RunName<Module>>(
     name: Name,
     input: InputOf<Module[Name]>,
-    options: PoolRunOptions = plainOptions,
+    options: PoolRunOptions = {},
   ): Promise<OutputOf<Module[Name]>> {
     try {
       const { promise } = this.#dispatcher.submit(name, input, options);
@@ -91,7 +91,7 @@ export class Pool<Module> implements Part, AsyncDisposable {
   stream<Name extends StreamName<Module>>(
     name: Name,
     input: InputOf<Module[Name]>,
-    options: PoolRunOptions = plainOptions,
+    options: PoolRunOptions = {},
   ): AsyncIterableIterator<ChunkOf<Module[Name]>> & AsyncDisposable {
     const dispatcher = this.#dispatcher;
     return new PoolStream(dispatcher, this.#settings, (chunk) =>

@@ -9,17 +9,19 @@ import { slotCount } from './slots.ts';
  *     worker                              pool
  *     tags, values, durations by slot ->  read by slot
  *     ended: ring of slots, in order  ->  read from its own head up to the tail
- *     header: | tail | asleep |           asleep: 1 when the pool must be woken by a message
+ *     header: | tail | asleep | head |    asleep: 1 when the pool must be woken by a message
+ *                                         head: how far the pool has read
  *
  * Reason for the timer below: a message for each result would cost what the shared memory saves, so
- * a worker with more to do wakes the pool at most every 0.25 ms. A worker that goes from short
- * tasks to a long one cannot know that it will be long, and leaves the last results untold.
- * Remedy: while a worker has more than it can begin at once, the pool reads on a timer, too.
+ * a worker with more to do lets its results wait for a while. A worker that goes from short tasks
+ * to a long one cannot know that it will be long, and leaves the last results untold. Remedy: while
+ * a worker has more than it can begin at once, the pool reads the results of all on a timer, too.
  */
 
-/** A worker with more to do wakes the pool at most this often. */
+/** A worker with more to do lets a result wait at least this long before it wakes the pool. */
 const wakeMsMin = 0.25;
-const timerMsMin = 1;
+const wakeMsMax = 2.5;
+const timerMsMin = 2;
 const timerMsMax = 16;
 
 /** Results without a number. Their order is that of the tags. */
@@ -28,10 +30,11 @@ const numberTag = plainResults.length;
 
 const tail = 0;
 const asleep = 1;
+const head = 2;
 
 function viewsOf(buffer: SharedArrayBuffer) {
   return {
-    header: new Int32Array(buffer, 0, 2),
+    header: new Int32Array(buffer, 0, 3),
     values: new Float64Array(buffer, 64, slotCount),
     durations: new Float64Array(buffer, 64 + slotCount * 8, slotCount),
     tags: new Int32Array(buffer, 64 + slotCount * 16, slotCount),
@@ -45,8 +48,11 @@ export class ResultWriter {
   readonly #memory: ReturnType<typeof viewsOf>;
   readonly #wake: () => void;
   #tail = 0;
-  #isUntold = false;
-  #wokeAt = -Infinity;
+  /** The place up to which the pool had read when this side last looked. */
+  #head = 0;
+  #lookedAt = -Infinity;
+  /** The pool has read nothing since then. */
+  #readAt = -Infinity;
 
   /** `wake` sends the pool a message that makes it read. */
   constructor(buffer: SharedArrayBuffer, wake: () => void) {
@@ -65,16 +71,25 @@ export class ResultWriter {
     ended[this.#tail & (slotCount - 1)] = slot;
     this.#tail = (this.#tail + 1) | 0;
     Atomics.store(header, tail, this.#tail);
-    this.#isUntold = true;
     return true;
   }
 
-  /** Wakes the pool if there is news: at once when idle, else not more often than it should. */
-  tell(now: number, isIdle: boolean): void {
-    if (!this.#isUntold || !(isIdle || now - this.#wokeAt >= wakeMsMin)) return;
-    this.#isUntold = false;
-    this.#wokeAt = now;
-    if (Atomics.compareExchange(this.#memory.header, asleep, 1, 0) === 1) this.#wake();
+  /**
+   * Wakes the pool if it has not read all: at once if nothing is left to do, else when it last read
+   * half of the time ago that the rest will take, so that new tasks come before the end.
+   */
+  tell(now: number, leftMs: number): void {
+    const { header } = this.#memory;
+    const read = Atomics.load(header, head);
+    if (read === this.#tail) return;
+    if (read !== this.#head) {
+      this.#head = read;
+      this.#readAt = this.#lookedAt;
+    }
+    this.#lookedAt = now;
+    const waitMs = leftMs === 0 ? 0 : Math.min(Math.max(leftMs / 2, wakeMsMin), wakeMsMax);
+    if (now - this.#readAt < waitMs) return;
+    if (Atomics.compareExchange(header, asleep, 1, 0) === 1) this.#wake();
   }
 }
 
@@ -86,6 +101,12 @@ export class ResultReader {
 
   constructor() {
     this.#memory.header[asleep] = 1;
+  }
+
+  /** True when there are results that no message tells of. */
+  get hasUntold(): boolean {
+    const { header } = this.#memory;
+    return Atomics.load(header, asleep) === 1 && this.#head !== Atomics.load(header, tail);
   }
 
   /** Gives every result that has come, then sleeps until it is woken. */
@@ -101,6 +122,7 @@ export class ResultReader {
         const result = tag === numberTag ? memory.values[slot] : plainResults[tag];
         ended(slot, result, memory.durations[slot] as number);
       }
+      Atomics.store(header, head, this.#head);
       Atomics.store(header, asleep, 1);
       // The worker sent no message for a result that came between the last look and this line.
     } while (this.#head !== Atomics.load(header, tail));

@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads';
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { threadFile } from '../base/thread-file.ts';
 import type { FromWorker, ThreadStart, ToWorker } from './messages.ts';
 import type { PoolOptions } from './options.ts';
@@ -29,32 +29,57 @@ export type ThreadOptions = Pick<PoolOptions, 'env' | 'resourceLimits'>;
 export type Threads = (start: ThreadStart, events: ThreadEvents, options: ThreadOptions) => Thread;
 
 /** Real threads. */
-export const workerThreads: Threads = (workerData, events, { env, resourceLimits }) => {
+export const workerThreads: Threads = (start, events, { env, resourceLimits }) => {
   // A switch that says how to read a program from the command line keeps a thread from starting.
   const isInherited = !process.execArgv.some((name) => name.startsWith('--input-type'));
+  const { port1: port, port2 } = new MessageChannel();
   const worker = new Worker(threadFile('pool-worker'), {
-    workerData,
+    workerData: { start, port: port2 },
+    transferList: [port2],
     env: env ?? process.env,
     resourceLimits: resourceLimits ?? {},
     ...(isInherited ? {} : { execArgv: [] }),
   });
   let failure: unknown;
-  worker.on('message', events.message);
-  worker.on('messageerror', (error) => {
+  const fail = (error: unknown) => {
     // Its result cannot be read, and nobody knows whose it is.
     failure = error;
     void worker.terminate();
+  };
+  const receive = () => {
+    try {
+      return receiveMessageOnPort(port);
+    } catch (error) {
+      fail(error);
+      return undefined;
+    }
+  };
+  /** Takes the other messages that are there: left to the port, each would be a turn of its own. */
+  const takeRest = () => {
+    for (let next = receive(); next !== undefined; next = receive()) events.message(next.message);
+  };
+  port.on('message', (message) => {
+    events.message(message);
+    takeRest();
   });
+  port.on('messageerror', fail);
   worker.on('error', (error) => {
     failure = error;
   });
   worker.on('exit', (code) => {
+    takeRest();
+    port.close();
     events.exit(failure ?? (code === 0 ? undefined : new Error(`it exited with code ${code}`)));
   });
   return {
-    post: (message, transfer) => worker.postMessage(message, transfer),
+    post: (message, transfer) => port.postMessage(message, transfer),
     terminate: () => void worker.terminate(),
-    setRef: (isHeld) => (isHeld ? worker.ref() : worker.unref()),
+    setRef: (isHeld) => {
+      for (const handle of [worker, port]) {
+        if (isHeld) handle.ref();
+        else handle.unref();
+      }
+    },
     get utilisation() {
       return worker.performance.eventLoopUtilization().utilization;
     },

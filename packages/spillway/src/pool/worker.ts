@@ -63,7 +63,7 @@ export class Worker {
   readonly thread: Thread;
   readonly #startedAt: number;
   readonly #events: WorkerEvents;
-  readonly #results = new ResultReader();
+  readonly results: ResultReader = new ResultReader();
   readonly #bySlot: (PoolTask | undefined)[] = new Array(slotCount).fill(undefined);
   readonly #freeSlots: number[] = Array.from({ length: slotCount }, (_, slot) => slot);
   #batch: unknown[] = [];
@@ -83,7 +83,7 @@ export class Worker {
     const { module, concurrency, workerData, clock } = settings;
     const { index, version, value } = start;
     const slots = this.slots.buffer;
-    const results = this.#results.buffer;
+    const results = this.results.buffer;
     this.index = index;
     this.#settings = settings;
     this.#startedAt = clock.now();
@@ -92,8 +92,9 @@ export class Worker {
       { module: module.href, concurrency, slots, results, workerData, version, value },
       {
         message: (message) => {
-          if (message?.type === 'ready') this.#begin(message.handlers);
-          else if (message?.type === 'failed') this.error = unpackError(message.error);
+          if (message === undefined || !('type' in message)) events.message(this, message);
+          else if (message.type === 'ready') this.#begin(message.handlers);
+          else if (message.type === 'failed') this.error = unpackError(message.error);
           else events.message(this, message);
         },
         exit: (error) => this.#end(error),
@@ -203,7 +204,7 @@ export class Worker {
 
   /** Reads the results in shared memory. */
   readResults(ended: (task: PoolTask, result: unknown, durationMs: number) => void): void {
-    this.#results.read((slot, result, durationMs) => {
+    this.results.read((slot, result, durationMs) => {
       const task = this.#bySlot[slot];
       if (task !== undefined) ended(task, result, durationMs);
     });

@@ -1,11 +1,11 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { isMainThread, type MessagePort, workerData } from 'node:worker_threads';
 import { systemClock } from '../../base/clock.ts';
 import { TaskRunner } from './runner.ts';
 
 /** The file that a pool's thread runs. */
-const port = parentPort;
-if (port !== null) {
-  const runner = new TaskRunner(workerData, {
+if (!isMainThread) {
+  const port: MessagePort = workerData.port;
+  const runner = new TaskRunner(workerData.start, {
     post: (message, transfer) => port.postMessage(message, transfer),
     close: () => process.exit(0),
     clock: systemClock,

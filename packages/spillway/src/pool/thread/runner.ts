@@ -78,12 +78,13 @@ export class TaskRunner {
     const now = this.clock.now();
     const durationMs = now - startedAt;
     if (!isStream && this.#results.write(slotOf(ticket), result, durationMs)) {
-      this.#results.tell(now, !this.#isPumping);
+      const left = (this.#waiting.length - this.#next) / batchStep;
+      this.#results.tell(now, this.#isPumping ? left * durationMs : 0);
       return;
     }
     const { value, list } = unwrap(result);
     try {
-      this.post({ type: 'end', ticket, value, durationMs }, list);
+      this.post([ticket, durationMs, value], list);
     } catch (error) {
       this.reportError(task, uncopyable('result', value, error));
     }
@@ -91,7 +92,7 @@ export class TaskRunner {
 
   reportError({ ticket, startedAt }: RunningTask, thrown: unknown): void {
     const durationMs = this.clock.now() - startedAt;
-    postError(thrown, (error) => this.post({ type: 'end', ticket, error, durationMs }));
+    postError(thrown, (error) => this.post({ type: 'thrown', ticket, error, durationMs }));
   }
 
   chunk(ticket: number, chunk: unknown): void {
@@ -132,7 +133,7 @@ export class TaskRunner {
     }
     this.#isPumping = false;
     const now = this.clock.now();
-    this.#results.tell(now, true);
+    this.#results.tell(now, 0);
     if (this.#next < this.#waiting.length) return;
     this.#waiting.length = 0;
     this.#next = 0;
