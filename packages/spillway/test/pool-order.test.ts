@@ -116,6 +116,18 @@ describe('the queue of a pool', () => {
     for (const round of threads) assert.deepEqual(round, first);
   });
 
+  it('gives them to workers by chance, so that nobody can fill one on purpose', async () => {
+    const keys = Array.from({ length: 16 }, (_, n) => `key ${n}`);
+    const places: string[] = [];
+    for (const chance of [0.1, 0.6]) {
+      await using pool = await open({ random: () => chance });
+      const calls = keys.map((affinity) => pool.run('who', undefined, { affinity }));
+      const threads = (await Promise.all(calls)).map(({ thread }) => thread);
+      places.push(threads.map((thread) => (thread === threads[0] ? 'a' : 'b')).join(''));
+    }
+    assert.notEqual(places[0], places[1]);
+  });
+
   it('keeps them in order though their worker was lost', async () => {
     await using pool = await open();
     const log = newLog(64);

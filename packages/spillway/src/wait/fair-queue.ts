@@ -217,5 +217,8 @@ export function hashOf(key: string, seed: number): number {
   for (let i = 0; i < key.length; i += 1) {
     hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
   }
-  return (hash ^ (hash >>> 15)) >>> 0;
+  // Mixed as MurmurHash3 ends: else the last bit of a key decides the last bit of its hash.
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
 }
