@@ -74,4 +74,20 @@ describe('the list of finished runs', () => {
       assert.match(json.error, /^\/api\/finished_runs: /);
     }
   });
+
+  it('is on pages, each of which leads to the next one', async () => {
+    const { url } = site.fleet.server;
+    const page = async (path: string) => (await fetch(`${url}${path}`)).text();
+    assert.match(await page('/tests/finished'), /href="\/tests\/finished\?page=2"/);
+    assert.match(await page('/tests'), /href="\/tests\/finished\?page=1"/, 'which shows more');
+  });
+
+  it('tells of a fixed number of games what its page tells', async () => {
+    const [id = ''] = ids;
+    const { results } = site.fleet.primary.world.run(id)?.record ?? {};
+    Object.assign(results ?? {}, { losses: 200, pentanomial: [100, 0, 0, 0, 0] });
+    const text = await (await fetch(`${site.fleet.server.url}/tests/view/${id}`)).text();
+    assert.match(text, /Rejected\.<.*The change failed after 200 games\./s);
+    assert.equal(text.includes('Without a verdict'), false);
+  });
 });

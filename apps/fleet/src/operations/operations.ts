@@ -41,48 +41,36 @@ export function fieldsOf({ input, role }: AnyOperation): Fields {
   return role === 'approver' ? { ...input, by } : input;
 }
 
-/** Does what an operator asks for, who may do everything; throws `INPUT_INVALID`. */
+/**
+ * Does what is asked for. An operator, who is no actor, may do everything; an actor may do what is
+ * theirs, and an approver what approvers may. Throws `INPUT_INVALID` and `ACTION_FORBIDDEN`.
+ */
 export async function operate(
   context: OperationContext,
   name: string,
   sent: unknown,
+  actor?: Actor,
 ): Promise<unknown> {
-  const operation = find(name);
+  const operation = operations.get(name);
+  if (operation === undefined) {
+    const hint = didYouMean(name, operations.keys());
+    throw httpError('NOT_FOUND', `there is no operation ${name}${hint}`);
+  }
   const faults: FieldFault[] = [];
-  const { by: approver, ...input } = readFields(fieldsOf(operation), sent, faults);
+  const fields = actor === undefined ? fieldsOf(operation) : operation.input;
+  const read: { readonly by?: string } = readFields(fields, sent, faults);
+  const { by: approver, ...input } = read;
   demandFaultless(faults);
   if (approver !== undefined) await demandApprover(context, approver);
-  return operation.do(context, input, { username: approver ?? systemUser, isApprover: true });
-}
-
-/** Does what a user asks for on a page; throws `ACTION_FORBIDDEN` and `INPUT_INVALID`. */
-export async function operateAs(
-  context: OperationContext,
-  name: string,
-  sent: unknown,
-  actor: Actor,
-): Promise<unknown> {
-  const operation = find(name);
-  const faults: FieldFault[] = [];
-  const input = readFields(operation.input, sent, faults);
-  demandFaultless(faults);
-  if (operation.role !== 'reader' && !actor.isApprover) {
+  if (operation.role !== 'reader' && actor?.isApprover === false) {
     const owner = await operation.ownerOf?.(context, input);
     if (owner !== actor.username) {
       const who = owner === undefined ? 'an approver' : `${owner} or an approver`;
       throw fleetError('ACTION_FORBIDDEN', `Only ${who} can do this`);
     }
   }
-  return operation.do(context, input, actor);
-}
-
-function find(name: string): AnyOperation {
-  const operation = operations.get(name);
-  if (operation === undefined) {
-    const hint = didYouMean(name, operations.keys());
-    throw httpError('NOT_FOUND', `there is no operation ${name}${hint}`);
-  }
-  return operation;
+  const operator = { username: approver ?? systemUser, isApprover: true };
+  return operation.do(context, input, actor ?? operator);
 }
 
 async function demandApprover({ users }: OperationContext, name: string): Promise<void> {

@@ -1,29 +1,24 @@
-import type { FastifyInstance } from 'fastify';
-import { Bucket, SpillwayError } from 'spillway';
+import type { FastifyReply } from 'fastify';
+import { SpillwayError } from 'spillway';
 import { html, httpError, sessionOf } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import { type FieldFault, readFields } from '../operations/fields.ts';
 import { emailField, newName, repositoryField } from '../operations/user-operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
-import { isPasswordLink, passwordMark } from '../users/password.ts';
+import { isPasswordLink, newPasswordMax, passwordMark } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 import { type FormField, fieldsOf, formPage } from './form.ts';
-import type { PageContext } from './pages.ts';
 import { keep } from './remembered.ts';
 import {
-  addPage,
   complaintsOf,
   type FieldErrors,
-  framed,
-  goTo,
   type PageSession,
+  type Pages,
   type Shown,
   type Visit,
-  visitOf,
 } from './visit.ts';
 
 const passwordMin = 8;
-const passwordMax = 72;
 /** Fields of a new account; only people need an address for letters. */
 const signUpFields = {
   username: newName,
@@ -35,98 +30,92 @@ function isAddress(text: string): boolean {
   return /^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(text) && text.length <= 200;
 }
 
-/** Log in, log out and sign up. */
-export function accountPages(app: FastifyInstance, context: PageContext): void {
-  const { users, clock } = context;
-  const signUps = new Bucket({ ratePerSecond: 0.2, burst: 10, queueMax: 0, clock });
-  const noStore = true;
-
-  addPage(app, context, '/login', {
-    noStore,
-    get: async (visit) => (visit.person ? goTo(visit, '/tests') : loginPage(visit)),
-    post: async (visit) => {
-      const { username = '', password = '', stay_logged_in: stay } = visit.form;
-      let user: User;
-      try {
-        user = await users.admit({ username, password, address: visit.request.ip }, visit);
-      } catch (error) {
-        const isRefusal = error instanceof SpillwayError && error.code === 'ACCESS_REFUSED';
-        if (!isRefusal) throw error;
-        return loginPage(visit, error.message);
-      }
-      const session = sessionOf<PageSession>(visit.request);
-      session.regenerate();
-      session.set('user', username);
-      session.set('mark', passwordMark(user));
-      session.remember(stay !== undefined);
-      keep(visit.reply, 'login_remember_me', stay === undefined ? 0 : 1);
-      const kept = keptIn(visit.form);
-      if (kept === undefined) return goTo(visit, localPath(visit.query.next));
-      visit.request.person = user;
-      const known = visitOf(visit.request, visit.reply);
-      return visit.reply.send(framed(context, known, keptPage(known, kept)));
-    },
-  });
-
-  addPage(app, context, '/logout', {
-    noStore,
+/** Log in, log out, sign up, and choosing a new password by a link that an approver has sent. */
+export const accountPages: Pages = {
+  '/login': {
+    noStore: true,
+    get: (visit) => (visit.person ? visit.goTo('/tests') : loginPage(visit)),
+    post: logIn,
+  },
+  '/logout': {
+    noStore: true,
     post: async (visit) => {
       sessionOf<PageSession>(visit.request).clear();
-      return goTo(visit, '/tests');
+      return visit.goTo('/tests');
     },
-  });
-
-  passwordPages(app, context);
-
-  addPage(app, context, '/signup', {
-    noStore,
-    get: async (visit) => (visit.person ? goTo(visit, '/tests') : signUpPage(visit)),
-    post: async (visit) => {
-      const { account, errors } = readSignUp(visit.form);
-      if (Object.keys(errors).length > 0) return signUpPage(visit, errors);
-      if (!signUps.tryTake(1)) {
-        throw httpError('RATE_EXCEEDED', 'too many accounts are being made', {
-          retryAfterMs: 10_000,
-        });
-      }
-      const { username, email, tests_repo } = account;
-      const { password = '' } = visit.form;
-      try {
-        await users.add({ username, password, email, tests_repo, pending: true }, username);
-      } catch (error) {
-        if (!(error instanceof SpillwayError) || error.code !== 'USER_EXISTS') throw error;
-        return signUpPage(visit, { username: 'This name is taken. Choose another one.' });
-      }
-      return goTo(visit, '/login', `${username} waits for an approver. You can log in after that.`);
-    },
-  });
-}
-
-/** Choosing a new password by a link that an approver has sent. */
-function passwordPages(app: FastifyInstance, context: PageContext): void {
-  const { users, storage, clock } = context;
-  const userOf = async ({ request, signal }: Visit): Promise<User> => {
-    const { name, token } = request.params as { name: string; token: string };
-    const user = await users.find(name, signal);
-    const key = await storage.secretKey();
-    if (user !== undefined && isPasswordLink(key, user, token, clock.now())) return user;
-    const text = 'This link is not valid any more. Ask an approver for a new one.';
-    throw fleetError('RECORD_UNKNOWN', text);
-  };
-  addPage(app, context, '/password/:name/:token', {
+  },
+  '/signup': {
     noStore: true,
-    get: async (visit) => newPasswordPage(visit, await userOf(visit)),
+    get: (visit) => (visit.person ? visit.goTo('/tests') : signUpPage(visit)),
+    post: signUp,
+  },
+  '/password/:name/:token': {
+    noStore: true,
+    get: async (visit) => newPasswordPage(visit, await userOfLink(visit)),
     post: async (visit) => {
-      const user = await userOf(visit);
+      const user = await userOfLink(visit);
       const errors = passwordErrors(visit.form, user.username, user.email);
       if (Object.keys(errors).length > 0) return newPasswordPage(visit, user, errors);
-      await users.setPassword(user.username, visit.form.password ?? '', user.username);
+      const { password = '' } = visit.form;
+      await visit.context.users.setPassword(user.username, password, user.username);
       if (visit.person?.username === user.username) {
         sessionOf<PageSession>(visit.request).clear();
       }
-      return goTo(visit, '/login', 'Your new password is set. Log in with it.');
+      return visit.goTo('/login', 'Your new password is set. Log in with it.');
     },
-  });
+  },
+};
+
+async function logIn(visit: Visit): Promise<Shown | FastifyReply> {
+  const { request, reply, form } = visit;
+  const { username = '', password = '', stay_logged_in: stay } = form;
+  let user: User;
+  try {
+    user = await visit.context.users.admit({ username, password, address: request.ip }, visit);
+  } catch (error) {
+    const isRefusal = error instanceof SpillwayError && error.code === 'ACCESS_REFUSED';
+    if (!isRefusal) throw error;
+    return loginPage(visit, error.message);
+  }
+  const session = sessionOf<PageSession>(request);
+  session.regenerate();
+  session.set('user', username);
+  session.set('mark', passwordMark(user));
+  session.remember(stay !== undefined);
+  keep(reply, 'login_remember_me', stay === undefined ? 0 : 1);
+  const kept = keptIn(form);
+  if (kept === undefined) return visit.goTo(localPath(visit.query.next));
+  request.person = user;
+  return keptPage(visit, kept);
+}
+
+async function signUp(visit: Visit): Promise<Shown | FastifyReply> {
+  const { users, signUps } = visit.context;
+  const { account, errors } = readSignUp(visit.form);
+  if (Object.keys(errors).length > 0) return signUpPage(visit, errors);
+  if (!signUps.tryTake(1)) {
+    const text = 'too many accounts are being made';
+    throw httpError('RATE_EXCEEDED', text, { retryAfterMs: 10_000 });
+  }
+  const { username } = account;
+  const { password = '' } = visit.form;
+  try {
+    await users.add({ ...account, password, pending: true }, username);
+  } catch (error) {
+    if (!(error instanceof SpillwayError) || error.code !== 'USER_EXISTS') throw error;
+    return signUpPage(visit, { username: 'This name is taken. Choose another one.' });
+  }
+  return visit.goTo('/login', `${username} waits for an approver. You can log in after that.`);
+}
+
+async function userOfLink({ context, params, signal }: Visit): Promise<User> {
+  const { users, storage, clock } = context;
+  const { name = '', token = '' } = params;
+  const user = await users.find(name, signal);
+  const key = await storage.secretKey();
+  if (user !== undefined && isPasswordLink(key, user, token, clock.now())) return user;
+  const text = 'This link is not valid any more. Ask an approver for a new one.';
+  throw fleetError('RECORD_UNKNOWN', text);
 }
 
 function newPasswordPage(visit: Visit, { username }: User, errors: FieldErrors = {}): Shown {
@@ -258,7 +247,7 @@ function signUpPage(visit: Visit, errors: FieldErrors = {}): Shown {
 /** Reasons for which a password will not do; undefined if it will. */
 function passwordFault(password: string, username: string, email: string): string | undefined {
   if (password.length < passwordMin) return `Use at least ${passwordMin} characters.`;
-  if (password.length > passwordMax) return `Use at most ${passwordMax} characters.`;
+  if (password.length > newPasswordMax) return `Use at most ${newPasswordMax} characters.`;
   const plain = password.toLowerCase();
   const names = [username, email.split('@')[0] ?? ''].filter((name) => name.length > 2);
   if (names.some((name) => plain.includes(name.toLowerCase()))) {

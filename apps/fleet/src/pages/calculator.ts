@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify';
 import { type Html, html } from 'spillway-http';
 import {
   button,
@@ -8,7 +7,6 @@ import {
   facts,
   lineChart,
   meter,
-  pageHead,
   percent,
   signed,
   table,
@@ -18,28 +16,18 @@ import type { QueryTexts } from '../read/answers.ts';
 import { type SprtCalculatorOptions, sprtForecast } from '../statistics/sprt.ts';
 import { choicesOf, complaints, fieldsOf, inputs, type Looks } from './form.ts';
 import { type PageContext, staticUrl } from './pages.ts';
-import { addPage, complaintsOf, type Shown } from './visit.ts';
+import { complaintsOf, type Pages, type Shown } from './visit.ts';
 
 /** `/sprt_calc` and `/rate_limits`. */
-export function calculatorPages(app: FastifyInstance, context: PageContext): void {
-  const scripts = [staticUrl('calculator.js')];
-  addPage(app, context, '/sprt_calc', {
-    get: async ({ query }) => ({ ...calculatorPage(query), scripts }),
-  });
-  const limits = () => limitsCard(context);
-  addPage(app, context, '/rate_limits', {
-    get: async () => ({
-      title: 'Rate limits',
-      place: '/rate_limits',
-      main: html`${pageHead({ title: 'Rate limits' })}${limits()}`,
-    }),
-  });
-  app.get(
-    '/rate_limits/server',
-    { config: { lane: context.lanes.pages } },
-    async (_request, reply) => reply.send(limits()),
-  );
-}
+export const calculatorPages: Pages = {
+  '/sprt_calc': { get: ({ query }) => calculatorPage(query) },
+  '/rate_limits': {
+    get: ({ context }) => {
+      return { title: 'Rate limits', place: '/rate_limits', main: limitsCard(context) };
+    },
+  },
+  '/rate_limits/server': { get: ({ context, reply }) => reply.send(limitsCard(context)) },
+};
 
 const eloMax = 10;
 const gapMin = 0.5;
@@ -108,11 +96,11 @@ function calculatorPage(query: QueryTexts): Shown {
   const form = html`<form class="form" action="/sprt_calc" data-answer="forecast">
 ${inputs(shown, state)}<div class="row wide">${button({ label: 'Calculate', look: 'main' })}
 <a href="/sprt_calc">Start again</a></div></form>`;
-  const main = html`${pageHead({ title: 'SPRT calculator' })}
-<div class="stack">${card({ id: 'test', title: 'The test', body: form })}
+  const main = html`<div class="stack">${card({ id: 'test', title: 'The test', body: form })}
 <div class="stack" id="forecast">${complaints(shown, state)}
 ${faults.length === 0 && forecasts(options)}</div></div>`;
-  return { title: 'SPRT calculator', place: '/sprt_calc', main };
+  const scripts = [staticUrl('calculator.js')];
+  return { title: 'SPRT calculator', place: '/sprt_calc', main, scripts };
 }
 
 function forecasts(options: SprtCalculatorOptions): Html {

@@ -1,15 +1,13 @@
-import type { FastifyInstance } from 'fastify';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { type Html, html } from 'spillway-http';
-import { button, card, choice, field, pageHead } from 'spillway-http/kit';
+import { button, card, choice, field } from 'spillway-http/kit';
 import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { ActionRow } from '../storage/fleet-schema.ts';
 import { actionWords } from '../world/records.ts';
-import { hrefOf, pageCard, pageIn } from './listing.ts';
-import type { PageContext } from './pages.ts';
+import { type ListColumn, listing, pageIn, toLastPage } from './listing.ts';
 import { runUrl } from './run-cells.ts';
-import { addPage, goTo } from './visit.ts';
+import type { Pages, Visit } from './visit.ts';
 
 const pageSize = 25;
 /** Events that can be leafed through, for strangers and for users. */
@@ -25,32 +23,43 @@ const sorts: ReadonlyMap<string, keyof ActionRow> = new Map([
 ]);
 
 /** `/actions`: everything that was done, by whom and to what. */
-export function eventPages(app: FastifyInstance, context: PageContext): void {
-  addPage(app, context, '/actions', {
+export const eventPages: Pages = {
+  '/actions': {
     get: async (visit) => {
-      const { query, person, signal } = visit;
+      const { query, person } = visit;
       const cap = countMax[person === undefined ? 'anonymous' : 'user'];
       const asked = Number(query.max_count);
       const max = asked >= 1 ? Math.min(Math.floor(asked), cap) : cap;
-      const { rows, total } = await search(context, query, max, signal);
-      const last = Math.max(1, Math.ceil(total / pageSize));
-      if (pageIn(query) > last) {
-        return goTo(visit, hrefOf('/actions', { ...query, page: String(last) }));
-      }
-      const main = html`${pageHead({ title: 'Events' })}
-<div class="stack">${filterCard(query)}${eventCard(query, rows, { total, max })}</div>`;
-      return { title: 'Events', place: '/actions', main };
+      const { rows, total } = await search(visit, max);
+      const main = html`<div class="stack">${filterCard(query)}
+${listing({
+  id: 'events',
+  title: 'Events',
+  about: '',
+  columns,
+  rows,
+  key: ({ id }) => id,
+  path: '/actions',
+  query,
+  pageSize,
+  total,
+  order: ['time', query.order !== 'asc'],
+  remark: total >= max ? ' or more' : '',
+  names: ['Newer', 'Older'],
+  none: 'No such event',
+  nothing: 'Everything that people and workers do to runs, users and nets is listed here.',
+})}</div>`;
+      const shown = { title: 'Events', place: '/actions', main };
+      return toLastPage(visit, '/actions', total, pageSize) ?? shown;
     },
-  });
-}
+  },
+};
 
 async function search(
-  { storage }: PageContext,
-  query: QueryTexts,
+  { context, query, signal }: Visit,
   max: number,
-  signal: AbortSignal,
 ): Promise<{ readonly rows: ActionRow[]; readonly total: number }> {
-  const { kysely } = storage.database;
+  const { kysely } = context.storage.database;
   let found = kysely.selectFrom('actions');
   const { action, user, text, run_id, before } = query;
   found = action ? found.where('action', '=', action) : found.where('action', 'not in', hidden);
@@ -100,45 +109,18 @@ ${text('user', 'By whom')}${text('text', 'Words')}${text('run_id', 'Number of th
   return card({ id: 'filter', title: 'Find events', body });
 }
 
-function eventCard(
-  query: QueryTexts,
-  rows: readonly ActionRow[],
-  { total, max }: { readonly total: number; readonly max: number },
-): Html {
-  const href = (to: QueryTexts) => hrefOf('/actions', { ...query, page: undefined, ...to });
-  return pageCard({
-    id: 'events',
-    title: 'Events',
-    dense: true,
-    rows,
-    key: ({ id }) => id,
-    sorted: { by: query.sort ?? 'time', descending: query.order !== 'asc' },
-    sortHref: (by, descending) => href({ sort: by, order: descending ? 'desc' : 'asc' }),
-    columns: [
-      { name: 'Time', sort: 'time', cell: timeCell },
-      { name: 'Event', sort: 'event', cell: ({ action }) => words.get(action) ?? action },
-      { name: 'By', sort: 'source', cell: ({ username }) => personLink(username) },
-      { name: 'About', sort: 'target', cell: targetOf, fold: 'named' },
-      {
-        name: 'Comment',
-        sort: 'comment',
-        fold: 'whole',
-        cell: ({ message }) => html`<span class="comment">${message ?? ''}</span>`,
-      },
-    ],
-    page: pageIn(query),
-    pageSize,
-    total,
-    remark: total >= max ? ' or more' : '',
-    pageHref: (page) => href({ page: String(page) }),
-    names: ['Newer', 'Older'],
-    nothing: {
-      title: 'No such event',
-      text: 'Everything that people and workers do to runs, users and nets is listed here.',
-      actions: button({ label: 'Show all', href: '/actions' }),
-    },
-  });
-}
+const columns: readonly ListColumn<ActionRow>[] = [
+  { name: 'Time', sort: 'time', cell: timeCell },
+  { name: 'Event', sort: 'event', cell: ({ action }) => words.get(action) ?? action },
+  { name: 'By', sort: 'source', cell: ({ username }) => personLink(username) },
+  { name: 'About', sort: 'target', cell: targetOf, fold: 'named' },
+  {
+    name: 'Comment',
+    sort: 'comment',
+    fold: 'whole',
+    cell: ({ message }) => html`<span class="comment">${message ?? ''}</span>`,
+  },
+];
 
 function timeCell({ time }: ActionRow): Html {
   return html`<span class="nowrap figures">${timeText(time * 1000)}</span>`;

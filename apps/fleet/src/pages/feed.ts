@@ -1,20 +1,15 @@
 import type { Clock, Part } from 'spillway';
 import type { Observable } from 'spillway-http';
 import type { Changes } from '../world/records.ts';
-import type { Run } from '../world/run.ts';
 
 /** The shortest time between two versions, in ms: open pages are drawn once for all changes. */
 const versionMs = 2_000;
 
-/**
- * Tells open pages that the world has changed. Cached pieces of pages ask for the revision of what
- * they show, which only a decision about it raises.
- */
+/** Tells open pages that the world has changed. */
 export class WorldFeed implements Observable, Part {
   readonly name = 'feed';
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
-  readonly #revisions = new WeakMap<Run, number>();
   #lists = 0;
   #version = 0;
   #changedAt = Number.NEGATIVE_INFINITY;
@@ -33,13 +28,8 @@ export class WorldFeed implements Observable, Part {
     return this.#lists;
   }
 
-  revisionOf(run: Run): number {
-    return this.#revisions.get(run) ?? 0;
-  }
-
   /** Takes note of a decision. */
   note({ runs, actions, blocked }: Changes): void {
-    for (const run of runs) this.#revisions.set(run, this.revisionOf(run) + 1);
     if (actions.length > 0) this.#lists += 1;
     if (runs.size + actions.length + blocked.size === 0 || this.#timer !== undefined) return;
     this.#timer = this.#clock.after(versionMs, () => {

@@ -1,26 +1,23 @@
-import type { FastifyInstance } from 'fastify';
 import { type Html, html } from 'spillway-http';
 import { button, card, empty } from 'spillway-http/kit';
 import { operate } from '../operations/operations.ts';
-import type { PageContext } from './pages.ts';
-import { actorOf, addPage, goTo, tokenField, type Visit } from './visit.ts';
+import type { Pages, Visit } from './visit.ts';
 
 /** Makes the sample runs for an approver who asks for them. */
-export function samplePage(app: FastifyInstance, context: PageContext): void {
-  const { figures } = context;
-  addPage(app, context, '/tests/seed', {
+export const samplePages: Pages = {
+  '/tests/seed': {
     for: 'approver',
     post: async (visit) => {
+      const { figures } = visit.context;
       await figures.refresh();
       if (figures.unfinished.length + figures.finished.total > 0) {
-        return goTo(visit, '/tests', 'There are runs already.');
+        return visit.goTo('/tests', 'There are runs already.');
       }
-      const { username } = actorOf(visit);
-      await operate(context, 'seed', { username });
-      return goTo(visit, '/tests', 'Two sample runs wait for a worker.');
+      await operate(visit.context, 'seed', { username: visit.person?.username });
+      return visit.goTo('/tests', 'Two sample runs wait for a worker.');
     },
-  });
-}
+  },
+};
 
 /** The home page of a server without runs. */
 export function firstSteps(): Html {
@@ -38,10 +35,10 @@ try a worker with. Then start a worker: the terminal of the server says how.`,
 }
 
 /** The offer to an approver on a server without runs. */
-export function sampleCard({ reply }: Visit): Html {
+export function sampleCard({ token }: Visit): Html {
   const body = html`<div class="stack"><p>Two runs of Stockfish 17 against itself, one of a fixed
 number of games and a sequential test, under your name: something for a first worker.</p>
-<form method="post" action="/tests/seed">${tokenField(reply)}
+<form method="post" action="/tests/seed">${token}
 ${button({ label: 'Make the sample runs', look: 'main' })}</form></div>`;
   return card({ id: 'sample', title: 'Something to try', body });
 }

@@ -8,13 +8,12 @@ import {
   hiddenFields,
   notice,
   type PageHeadOptions,
-  pageHead,
   tick,
   wrongFields,
 } from 'spillway-http/kit';
 import type { Field, Fields } from '../operations/fields.ts';
 import type { QueryTexts } from '../read/answers.ts';
-import { type FieldErrors, type Shown, tokenField, type Visit } from './visit.ts';
+import type { FieldErrors, Shown, Visit } from './visit.ts';
 
 /** A field of a form. Its value and its error are looked up by its name. */
 export interface FormField extends Omit<FieldOptions, 'value' | 'error' | 'id'> {
@@ -75,7 +74,7 @@ export function errorsOf(looks: Looks, faults: FieldErrors): FieldErrors {
   return Object.fromEntries(named);
 }
 
-function capital(text: string): string {
+export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
@@ -139,13 +138,13 @@ export interface FormPageOptions extends FormState, Pick<PageHeadOptions, 'title
 export function formPage(options: FormPageOptions): Shown {
   const { visit, title, place, crumbs, fields, errors = {}, aside, hidden = {} } = options;
   const body = html`<form class="form" method="post" action="${options.action ?? ''}">
-${tokenField(visit.reply)}${hiddenFields(hidden)}${inputs(fields, options)}
+${visit.token}${hiddenFields(hidden)}${inputs(fields, options)}
 <div class="row wide">${button({ label: options.submit, look: 'main' })}
 ${options.beside}</div></form>`;
   const shown = card({ ...options.card, body });
-  const main = html`<div class="${aside === undefined ? 'narrow' : 'stack'}">
-${pageHead({ title, crumbs })}${complaints(fields, options)}
-${aside === undefined ? shown : html`<div class="halves">${shown}${aside}</div>`}</div>`;
+  const main = html`${complaints(fields, options)}
+${aside === undefined ? shown : html`<div class="halves">${shown}${aside}</div>`}`;
   const { status = Object.keys(errors).length > 0 ? 422 : 200 } = options;
-  return { title, place, main, status };
+  const look = aside === undefined ? 'narrow' : 'stack';
+  return { title, place, head: { crumbs }, look, main, status };
 }

@@ -7,24 +7,23 @@ import {
   duration,
   empty,
   group,
-  pageHead,
   sparkline,
   stats,
   table,
   tabs,
   unknown,
 } from 'spillway-http/kit';
-import { fleetError } from '../errors.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import { finishedFilters } from '../read/stored-runs.ts';
 import type { RunRecord } from '../world/records.ts';
 import { byProgress, byUrgency, type Run } from '../world/run.ts';
 import { type FleetSample, homeFinished } from './figures.ts';
-import { firstSteps, sampleCard, samplePage } from './first-steps.ts';
-import { hrefOf, pageCard, pageIn } from './listing.ts';
+import { firstSteps, sampleCard } from './first-steps.ts';
+import { hrefOf, listing, pageIn, toLastPage } from './listing.ts';
 import type { PageContext } from './pages.ts';
+import { userOf } from './people.ts';
 import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run-cells.ts';
-import { addPage, framed, goTo, isFragment, type Shown, visitOf } from './visit.ts';
+import { isFragment, type Pages, Visit } from './visit.ts';
 
 const pageSize = 25;
 /** Finished runs that a search looks through, for strangers and for users. */
@@ -37,22 +36,60 @@ const kinds = {
 } as const;
 const allKinds: readonly string[] = Object.values(kinds).flatMap(Object.keys);
 
-/** `/`, `/tests`, `/tests/finished` and `/tests/user/<name>`. */
-export function homePages(app: FastifyInstance, context: PageContext): void {
-  const { figures, feed, users } = context;
-  samplePage(app, context);
-  addPage(app, context, '/', { get: async (visit) => goTo(visit, '/tests') });
+/** Lists of runs: `/tests` is live, see {@link homePage}. */
+export const homePages: Pages = {
+  '/': { get: (visit) => visit.goTo('/tests') },
 
+  '/tests/finished': {
+    get: async (visit) => {
+      const { query, context, signal } = visit;
+      const isSearch = query.mode === 'search';
+      if (!isSearch && (query.user || query.text)) {
+        return visit.goTo(hrefOf('/tests/finished', { ...query, mode: 'search' }));
+      }
+      const cap = searchMax[visit.person === undefined ? 'anonymous' : 'user'];
+      const { runs, total } = isSearch
+        ? await searchRuns(context, query, cap, signal)
+        : await filteredRuns(context, query, signal);
+      const more = html`<input class="input" name="user" value="${query.user ?? ''}"
+ aria-label="Submitter" placeholder="Submitter">${button({ label: 'Find' })}`;
+      const head = { actions: searchRun(query.text, more) };
+      const main = finishedCard(context, runs, { query, total, path: '/tests/finished' });
+      const shown = { title: 'Finished runs', place: '/tests', head, main };
+      return toLastPage(visit, '/tests/finished', total, pageSize) ?? shown;
+    },
+  },
+
+  '/tests/user/:name': {
+    noStore: true,
+    get: async (visit) => {
+      const { query, context, signal } = visit;
+      const { username: user } = await userOf(visit);
+      await context.figures.refresh();
+      const { runs, total } = await filteredRuns(context, { ...query, user }, signal);
+      const own = context.figures.unfinished.filter(({ args }) => args.username === user);
+      const main = html`<div class="stack">${waitingCard(context, own)}${activeCard(context, own)}
+${finishedCard(context, runs, { query, total, path: `/tests/user/${user}` })}</div>`;
+      return { title: `Runs of ${user}`, place: '/tests', main };
+    },
+  },
+};
+
+/** `/tests`: figures of the fleet, and all runs that wait, are played or ended last. */
+export function homePage(app: FastifyInstance, context: PageContext): void {
+  const { figures, feed } = context;
   app.livePage('/tests', {
     states: [feed],
     key: (request) => shownKinds(queryTexts(request.query)),
     view: (shown) => homeView(context, shown),
     page: (view, request, reply) => {
-      const visit = visitOf(request, reply);
+      const visit = new Visit(context, request, reply);
       const isEmpty = figures.unfinished.length === 0 && figures.finished.total === 0;
-      const main = html`${homeHead()}${view}${isEmpty && visit.isApprover && sampleCard(visit)}`;
+      const add = button({ label: 'New run', href: '/tests/run', look: 'main' });
+      const head = { actions: html`${searchRun()}${add}` };
+      const main = html`${view}${isEmpty && visit.isApprover && sampleCard(visit)}`;
       reply.headers({ 'cache-control': 'no-store', expires: '0' });
-      return framed(context, visit, { title: 'Runs', place: '/tests', main, live: true });
+      return visit.framed({ title: 'Runs', place: '/tests', head, main, live: true });
     },
     route: {
       config: { lane: context.lanes.pages },
@@ -68,43 +105,6 @@ export function homePages(app: FastifyInstance, context: PageContext): void {
       },
     },
   });
-
-  addPage(app, context, '/tests/finished', {
-    get: async (visit) => {
-      const { query, person } = visit;
-      const isSearch = query.mode === 'search';
-      if (!isSearch && (query.user || query.text)) {
-        return goTo(visit, hrefOf('/tests/finished', { ...query, mode: 'search' }));
-      }
-      const cap = searchMax[person === undefined ? 'anonymous' : 'user'];
-      const found = isSearch
-        ? await searchRuns(context, query, cap, visit.signal)
-        : await filteredRuns(context, query, visit.signal);
-      const last = Math.max(1, Math.ceil(found.total / pageSize));
-      if (pageIn(query) > last) {
-        return goTo(visit, hrefOf('/tests/finished', { ...query, page: String(last) }));
-      }
-      return finishedPage(context, query, found);
-    },
-  });
-
-  addPage(app, context, '/tests/user/:name', {
-    noStore: true,
-    get: async (visit) => {
-      const { name } = visit.request.params as { name: string };
-      const user = await users.find(name, visit.signal);
-      if (user === undefined) throw fleetError('RECORD_UNKNOWN', `There is no user ${name}`);
-      await figures.refresh();
-      const { query } = visit;
-      const found = await filteredRuns(context, { ...query, user: name }, visit.signal);
-      const own = figures.unfinished.filter(({ args }) => args.username === name);
-      const main = html`${pageHead({ title: `Runs of ${name}` })}<div class="stack">
-${waitingCard(context, own)}${activeCard(context, own)}
-${finishedCard(context, found.runs, { query, total: found.total, path: `/tests/user/${name}` })}
-</div>`;
-      return { title: `Runs of ${name}`, place: '/tests', main };
-    },
-  });
 }
 
 /** The kinds of active runs that are shown, with commas between them; all if none is named. */
@@ -112,11 +112,6 @@ function shownKinds({ active_run_filters: chosen = '' }: QueryTexts): string {
   const named = chosen.split(',');
   const shown = allKinds.filter((kind) => named.includes(kind));
   return shown.length === 0 && chosen !== 'none' ? String(allKinds) : String(shown);
-}
-
-function homeHead(): Html {
-  const add = button({ label: 'New run', href: '/tests/run', look: 'main' });
-  return pageHead({ title: 'Runs', actions: html`${searchRun()}${add}` });
 }
 
 /** A field that finds finished runs; other inputs may stand beside it. */
@@ -136,7 +131,8 @@ function homeView(context: PageContext, shown: string): Html {
   if (runs.length === 0 && total === 0) return firstSteps();
   return html`<div class="stack">${figureRow(context)}
 ${waitingCard(context, runs)}${activeCard(context, runs, shown)}
-${finishedCard(context, finished, { query: {}, total, path: '/tests/finished' })}</div>`;
+${finishedCard(context, finished, { query: {}, total, path: '/tests/finished', isHome: true })}
+</div>`;
 }
 
 function figureRow({ figures }: PageContext): Html {
@@ -277,6 +273,8 @@ interface FinishedChoice {
   readonly query: QueryTexts;
   readonly total: number;
   readonly path: string;
+  /** True on the home page, which shows fewer than a page of the list. @default false */
+  readonly isHome?: boolean;
 }
 
 const resultTabs = [
@@ -289,7 +287,7 @@ const resultTabs = [
 function finishedCard(
   { clock }: PageContext,
   runs: readonly RunRecord[],
-  { query, total, path }: FinishedChoice,
+  { query, total, path, isHome = false }: FinishedChoice,
 ): Html {
   const { success_only, yellow_only, ltc_only, page: _page, ...rest } = query;
   const chosen = { success_only, yellow_only, ltc_only };
@@ -298,27 +296,23 @@ function finishedCard(
     href: hrefOf(path, { ...rest, ...filter }),
     current: hrefOf('', chosen) === hrefOf('', filter),
   }));
-  const isHome = path === '/tests/finished' && Object.keys(query).length === 0;
-  return pageCard({
+  return listing({
     id: 'finished',
     title: 'Finished',
     plural: 'finished runs',
-    about: decimal(total),
     tools: tabs('Results', links),
     columns: finishedColumns(clock.now()),
     rows: runs,
     key: ({ _id }) => _id,
-    page: pageIn(query),
+    dense: false,
+    path,
+    query,
     pageSize: isHome ? homeFinished : pageSize,
     total,
-    // The home page shows fewer than a page of the list does.
-    pageHref: (page) => hrefOf(path, { ...query, page: String(isHome ? 1 : page) }),
+    ...(isHome && { nextHref: `${path}?page=1` }),
     names: ['Newer', 'Older'],
-    nothing: {
-      title: 'No such run',
-      text: 'A run is listed here when it has ended, with its result.',
-      actions: hrefOf('', query) !== '' && button({ label: 'Show all', href: path }),
-    },
+    none: 'No such run',
+    nothing: 'A run is listed here when it has ended, with its result.',
   });
 }
 
@@ -367,17 +361,4 @@ function matches({ args }: RunRecord, user: string, words: readonly string[]): b
   if (!args.username.toLowerCase().includes(user)) return false;
   const text = `${args.new_tag} ${args.base_tag} ${args.username} ${args.info}`.toLowerCase();
   return words.every((word) => text.includes(word));
-}
-
-function finishedPage(context: PageContext, query: QueryTexts, found: FoundRuns): Shown {
-  const more = html`<input class="input" name="user" value="${query.user ?? ''}"
- aria-label="Submitter" placeholder="Submitter">${button({ label: 'Find' })}`;
-  const search = searchRun(query.text, more);
-  const main = html`${pageHead({ title: 'Finished runs', actions: search })}
-${finishedCard(context, found.runs, {
-  query: { ...query },
-  total: found.total,
-  path: '/tests/finished',
-})}`;
-  return { title: 'Finished runs', place: '/tests', main };
 }

@@ -1,10 +1,10 @@
+import type { FastifyReply } from 'fastify';
 import { type Html, type HtmlValue, html } from 'spillway-http';
 import {
   button,
   type Column,
   card,
   decimal,
-  type EmptyOptions,
   empty,
   type PagerOptions,
   pager,
@@ -12,6 +12,7 @@ import {
   table,
 } from 'spillway-http/kit';
 import type { QueryTexts } from '../read/answers.ts';
+import type { Shown, Visit } from './visit.ts';
 
 /** A column that can be sorted by a value of its rows. */
 export interface ListColumn<Row> extends Column<Row> {
@@ -39,63 +40,27 @@ export function numbers<Row>(
   return { name, sort, by, numeric: true, cell: (row) => decimal(by(row)), ...more };
 }
 
-export interface PageCardOptions<Row> extends Omit<TableOptions<Row>, 'label'> {
+export interface ListingOptions<Row> extends Pick<TableOptions<Row>, 'rows' | 'key' | 'dense'> {
   readonly id: string;
   readonly title: string;
   /** Plural of the rows, for people who cannot see the table. @default the title */
   readonly plural?: string | undefined;
+  /** Words behind the title. @default the number of rows */
   readonly about?: HtmlValue;
   readonly tools?: HtmlValue;
-  /** Page that the rows are, from 1, of pages with so many rows. */
-  readonly page: number;
-  readonly pageSize: number;
-  /** Rows on all pages. */
-  readonly total: number;
-  /** Words after the total. @default none */
-  readonly remark?: string | undefined;
-  /** Address of another page. */
-  readonly pageHref: (page: number) => string;
-  readonly names?: PagerOptions['names'];
-  /** Address of a page with all rows. @default none */
-  readonly allHref?: string | undefined;
-  /** Shown if there are no rows. */
-  readonly nothing: EmptyOptions;
-}
-
-/** One page of a table as a card, with the way to the other pages. */
-export function pageCard<Row>(options: PageCardOptions<Row>): Html {
-  const { id, title, about, tools, rows, page, pageSize, total, pageHref, names } = options;
-  const plural = options.plural ?? title.toLowerCase();
-  const first = (page - 1) * pageSize;
-  const last = first + rows.length;
-  const range = `${decimal(first + 1)} to ${decimal(last)} of ${decimal(total)}`;
-  const pages = pager({
-    label: `Pages of ${plural}`,
-    words: `${range}${options.remark ?? ''}`,
-    names,
-    ...(page > 1 && { previous: pageHref(page - 1) }),
-    ...(last < total && { next: pageHref(page + 1) }),
-  });
-  const body =
-    rows.length === 0
-      ? empty(options.nothing)
-      : html`${table({ ...options, label: `Table of ${plural}` })}<div class="foot">${pages}${
-          last - first < total &&
-          options.allHref !== undefined &&
-          button({ label: 'All', href: options.allHref, little: true })
-        }</div>`;
-  return card({ id, title, about, tools, flush: true, body });
-}
-
-export interface ListingOptions<Row>
-  extends Pick<
-    PageCardOptions<Row>,
-    'id' | 'title' | 'about' | 'rows' | 'key' | 'pageSize' | 'tools' | 'remark'
-  > {
   readonly columns: readonly ListColumn<Row>[];
-  /** Path of the page, and the parameters of its address: `sort`, `order`, `page`. */
+  /** Path of the page, and the parameters of its address: `sort`, `order`, `page`, `view`. */
   readonly path: string;
   readonly query: QueryTexts;
+  readonly pageSize: number;
+  /** Rows on all pages, where `rows` are one page in the right order. @default all are here */
+  readonly total?: number | undefined;
+  /** Words after the number of rows. @default none */
+  readonly remark?: string | undefined;
+  /** Links to the pages before and after. */
+  readonly names?: PagerOptions['names'];
+  /** Address of the next page. @default this one with the next number */
+  readonly nextHref?: string | undefined;
   /** Column, by its `sort`, and direction while the address names none. */
   readonly order?: readonly [sort: string, descending: boolean] | undefined;
   /** A row that is marked, and whose page is shown. */
@@ -104,50 +69,73 @@ export interface ListingOptions<Row>
   readonly isOdd?: ((row: Row) => boolean) | undefined;
   /** True if all rows can be had on one page. @default false */
   readonly hasAll?: boolean | undefined;
-  /** Title of a list without rows. @default 'Nothing here' */
+  /** Title and text for a list without rows. @default title 'Nothing here' */
   readonly none?: string | undefined;
-  /** Text for a list without rows. */
   readonly nothing: string;
 }
 
 /** Most rows of a page that shows all. */
 const allMax = 5_000;
 
-/** A list in memory as a card: sorted by the heads of its columns, a page at a time. */
+/** A list as a card: sorted by the heads of its columns, a page at a time. */
 export function listing<Row>(options: ListingOptions<Row>): Html {
-  const { columns, rows, query, path, order, isMarked, isOdd } = options;
+  const { id, title, tools, columns, query, path, isMarked, isOdd, hasAll, names } = options;
+  const { rows, total, pageSize, page, sort, descending } = pageOf(options);
+  const plural = options.plural ?? title.toLowerCase();
+  const href = (changes: QueryTexts) => hrefOf(path, { ...query, page: undefined, ...changes });
+  const first = (page - 1) * pageSize;
+  const last = first + rows.length;
+  const range = `${decimal(first + 1)} to ${decimal(last)} of ${decimal(total)}`;
+  const pages = pager({
+    label: `Pages of ${plural}`,
+    words: `${range}${options.remark ?? ''}`,
+    names,
+    ...(page > 1 && { previous: href({ page: String(page - 1) }) }),
+    ...(last < total && { next: options.nextHref ?? href({ page: String(page + 1) }) }),
+  });
+  const isPart = rows.length < total;
+  const all =
+    hasAll && isPart && button({ label: 'All', href: href({ view: 'all' }), little: true });
+  const shown = table({
+    label: `Table of ${plural}`,
+    columns,
+    rows,
+    key: options.key,
+    dense: options.dense ?? true,
+    sorted: sort === undefined ? undefined : { by: sort, descending },
+    sortHref: (name, down) => href({ sort: name, order: down ? 'desc' : 'asc' }),
+    tone: (row) => (isMarked?.(row) ? 'here' : isOdd?.(row) ? 'bad' : undefined),
+  });
+  const body =
+    rows.length === 0 ? nothing(options) : html`${shown}<div class="foot">${pages}${all}</div>`;
+  return card({ id, title, about: options.about ?? decimal(total), tools, flush: true, body });
+}
+
+/** The rows of the page that an address asks for, and how they are sorted. */
+function pageOf<Row>({ columns, rows, query, order, isMarked, ...options }: ListingOptions<Row>) {
   const pageSize = options.hasAll && query.view === 'all' ? allMax : options.pageSize;
   const known = columns.find(({ sort }) => sort !== undefined && sort === query.sort);
   const sort = known?.sort ?? order?.[0];
   const descending = known === undefined ? order?.[1] === true : query.order !== 'asc';
+  const common = { pageSize, sort, descending };
+  if (options.total !== undefined) {
+    return { ...common, rows, total: options.total, page: pageIn(query) };
+  }
   const by = columns.find((column) => column.sort === sort)?.by;
   const sorted = by === undefined ? rows : sortedBy(rows, by, descending);
   const last = Math.max(1, Math.ceil(sorted.length / pageSize));
   const place = query.page === undefined && isMarked ? sorted.findIndex(isMarked) : -1;
   const page = place >= 0 ? Math.floor(place / pageSize) + 1 : Math.min(last, pageIn(query));
-  const href = (changes: QueryTexts) => hrefOf(path, { ...query, page: undefined, ...changes });
+  const shown = sorted.slice((page - 1) * pageSize, page * pageSize);
+  return { ...common, rows: shown, total: sorted.length, page };
+}
+
+function nothing<Row>({ none = 'Nothing here', nothing: text, query, path }: ListingOptions<Row>) {
   const set = Object.keys(query).filter((name) => query[name]);
   // Each choice is emptied, or a browser would be given the ones it keeps.
-  const all = path.replace(/(?=#|$)/, `?${set.map((name) => `${name}=`).join('&')}`);
-  return pageCard({
-    ...options,
-    about: options.about ?? decimal(sorted.length),
-    dense: true,
-    rows: sorted.slice((page - 1) * pageSize, page * pageSize),
-    pageSize,
-    allHref: options.hasAll ? href({ view: 'all' }) : undefined,
-    sorted: sort === undefined ? undefined : { by: sort, descending },
-    sortHref: (name, down) => href({ sort: name, order: down ? 'desc' : 'asc' }),
-    tone: (row) => (isMarked?.(row) ? 'here' : isOdd?.(row) ? 'bad' : undefined),
-    page,
-    total: sorted.length,
-    pageHref: (number) => href({ page: String(number) }),
-    nothing: {
-      title: options.none ?? 'Nothing here',
-      text: options.nothing,
-      actions: set.length > 0 && button({ label: 'Show all', href: all }),
-    },
-  });
+  const href = path.replace(/(?=#|$)/, `?${set.map((name) => `${name}=`).join('&')}`);
+  const actions = set.length > 0 && button({ label: 'Show all', href });
+  return empty({ title: none, text, actions });
 }
 
 function sortedBy<Row>(
@@ -167,6 +155,18 @@ export function pageIn({ page = '1' }: QueryTexts): number {
   return /^[1-9]\d{0,6}$/.test(page) ? Number(page) : 1;
 }
 
+/** Sends whoever asks for a page behind the last one to that. */
+export function toLastPage(
+  visit: Visit,
+  path: string,
+  total: number,
+  pageSize: number,
+): FastifyReply | undefined {
+  const last = Math.max(1, Math.ceil(total / pageSize));
+  if (pageIn(visit.query) <= last) return undefined;
+  return visit.goTo(hrefOf(path, { ...visit.query, page: String(last) }));
+}
+
 /** An address with the parameters that are set, before the fragment of the path if it has one. */
 export function hrefOf(path: string, query: QueryTexts): string {
   const set = Object.entries(query).filter((entry): entry is [string, string] => !!entry[1]);
@@ -174,16 +174,47 @@ export function hrefOf(path: string, query: QueryTexts): string {
   return text === '' ? path : path.replace(/(?=#|$)/, `?${text}`);
 }
 
-/** A field that filters the list of its page; other choices of the address stay. */
-export function searchForm(options: {
-  readonly path: string;
-  readonly query: QueryTexts;
+/** A field that narrows the list of its page; other choices of the address stay. */
+export interface Search {
+  /** Parameter of the address. */
   readonly name: string;
   readonly label: string;
+  /** Inputs beside it. @default none */
   readonly more?: HtmlValue;
-}): Html {
-  const { path, query, name, label, more } = options;
+}
+
+export function searchForm(path: string, query: QueryTexts, { name, label, more }: Search): Html {
   return html`<form class="row" action="${path}" role="search">
 <input class="input search" type="search" name="${name}" value="${query[name] ?? ''}"
  aria-label="${label}" placeholder="${label}">${more}</form>`;
+}
+
+export interface ListPageOptions<Row>
+  extends Omit<ListingOptions<Row>, 'query' | 'tools'>,
+    Pick<Shown, 'head'> {
+  readonly visit: Visit;
+  /** Title of the page. @default that of the list */
+  readonly pageTitle?: string | undefined;
+  /** @default that of the visit */
+  readonly query?: QueryTexts | undefined;
+  readonly search: Search;
+  /** Text of a row in which the words are looked for. @default all rows are shown */
+  readonly text?: ((row: Row) => string) | undefined;
+  /** Buttons beside the field. @default none */
+  readonly beside?: HtmlValue;
+  /** Content above the list. @default none */
+  readonly above?: Html | undefined;
+}
+
+/** A page with one list, which a field above it narrows. */
+export function listPage<Row>(options: ListPageOptions<Row>): Shown {
+  const { visit, title, pageTitle = title, path, head, search, text, beside, above } = options;
+  const { query = visit.query } = options;
+  const words = (query[search.name] ?? '').trim().toLowerCase();
+  const isFound = (row: Row) => text?.(row).toLowerCase().includes(words);
+  const rows = text && words !== '' ? options.rows.filter(isFound) : options.rows;
+  const tools = html`${searchForm(path, query, search)}${beside}`;
+  const list = listing({ ...options, query, rows, tools });
+  const main = above === undefined ? list : html`<div class="stack">${above}${list}</div>`;
+  return { title: pageTitle, place: path, head, main };
 }

@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify';
 import { html } from 'spillway-http';
 import {
   ago,
@@ -7,7 +6,6 @@ import {
   decimal,
   facts,
   hiddenFields,
-  pageHead,
   state,
   tabs,
   tick,
@@ -15,75 +13,59 @@ import {
 import { fleetError } from '../errors.ts';
 import { operations } from '../operations/operations.ts';
 import { patterns } from '../protocol/patterns.ts';
-import type { QueryTexts } from '../read/answers.ts';
 import type { Task } from '../world/run.ts';
 import type { BlockedWorker } from '../world/world.ts';
 import { timeText } from './events.ts';
 import { fieldsOf, formPage } from './form.ts';
-import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
+import { hrefOf, type ListColumn, listPage, numbers, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
-import {
-  addPage,
-  attempt,
-  type FieldErrors,
-  goTo,
-  refusalFor,
-  type Shown,
-  type Visit,
-} from './visit.ts';
+import type { FieldErrors, Pages, Shown, Visit } from './visit.ts';
 
 const recentMs = 5 * 86_400_000;
 
 /** Machines at work, and workers that are blocked. */
-export function machinePages(app: FastifyInstance, context: PageContext): void {
-  addPage(app, context, '/tests/machines', {
-    get: async ({ query, person }) => machinesPage(context, query, person?.username),
-  });
-  addPage(app, context, '/workers/show', { get: (visit) => blockedPage(context, visit) });
-  addPage(app, context, '/workers/:name', {
+export const machinePages: Pages = {
+  '/tests/machines': { get: machinesPage },
+  '/workers/show': { get: blockedPage },
+  '/workers/:name': {
     for: 'user',
     noStore: true,
-    get: async (visit) => refusalOf(visit) ?? workerPage(context, visit),
-    post: async (visit) => refusalOf(visit) ?? block(context, visit),
-  });
-}
+    get: (visit) => refusalOf(visit) ?? workerPage(visit),
+    post: async (visit) => refusalOf(visit) ?? block(visit),
+  },
+};
 
-function machinesPage(context: PageContext, query: QueryTexts, username?: string): Shown {
+function machinesPage(visit: Visit): Shown {
+  const { query, person, context } = visit;
   const { primary, clock } = context;
   // The world keeps them from the longest silent on, so that the usual order is nearly there.
   const tasks = primary.isPrimary ? [...primary.world.active].reverse() : [];
-  const q = (query.q ?? '').trim().toLowerCase();
-  const isMine = Boolean(query.my_workers) && username !== undefined;
-  const rows = tasks.filter((task) => {
-    if (!task.active) return false;
-    const { name, run, record } = task;
-    const { worker_info: info } = record;
-    if (isMine && info.username !== username) return false;
-    if (q === '') return true;
-    const text = `${name} ${info.uname} ${info.worker_arch} ${info.compiler} ${run.args.new_tag}`;
-    return text.toLowerCase().includes(q);
-  });
-  const path = '/tests/machines';
-  const mine =
-    username !== undefined &&
-    html`${tick({ name: 'my_workers', label: 'Only mine', checked: isMine, value: '1' })}
+  const mine = query.my_workers ? person?.username : undefined;
+  const isShown = ({ active, record }: Task) =>
+    active && (mine === undefined || record.worker_info.username === mine);
+  const more =
+    person !== undefined &&
+    html`${tick({ name: 'my_workers', label: 'Only mine', checked: mine !== undefined, value: '1' })}
 ${button({ label: 'Show', little: true })}`;
-  const main = html`${pageHead({ title: 'Machines' })}
-${listing({
-  id: 'machines',
-  title: 'Machines at work',
-  columns: machineColumns(clock.now()),
-  rows,
-  key: ({ run, id }) => `${run.id}-${id}`,
-  path,
-  query,
-  pageSize: 100,
-  order: ['last_active', true],
-  tools: searchForm({ path, query, name: 'q', label: 'Worker, system or run', more: mine }),
-  nothing: 'A machine is listed here while it plays a task.',
-})}`;
-  return { title: 'Machines', place: path, main };
+  return listPage({
+    visit,
+    id: 'machines',
+    pageTitle: 'Machines',
+    title: 'Machines at work',
+    columns: machineColumns(clock.now()),
+    rows: tasks.filter(isShown),
+    key: ({ run, id }) => `${run.id}-${id}`,
+    path: '/tests/machines',
+    pageSize: 100,
+    order: ['last_active', true],
+    search: { name: 'q', label: 'Worker, system or run', more },
+    text: ({ name, run, record }) => {
+      const { uname, worker_arch, compiler } = record.worker_info;
+      return `${name} ${uname} ${worker_arch} ${compiler} ${run.args.new_tag}`;
+    },
+    nothing: 'A machine is listed here while it plays a task.',
+  });
 }
 
 function machineColumns(now: number): ListColumn<Task>[] {
@@ -132,20 +114,17 @@ async function blockedWorkers({ primary, storage }: PageContext): Promise<Blocke
   return rows.map(({ worker_name: name, ...worker }) => ({ name, ...worker }));
 }
 
-async function blockedPage(context: PageContext, visit: Visit): Promise<Shown> {
-  const { query, isApprover } = visit;
+async function blockedPage(visit: Visit): Promise<Shown> {
+  const { query, isApprover, context } = visit;
   const users = isApprover ? await context.users.list() : [];
   const emails = new Map(users.map(({ username, email }) => [username, email]));
   const now = context.clock.now();
   const path = '/workers/show';
-  const q = (query.q ?? '').toLowerCase();
   const { filter = 'all-workers' } = query;
-  const rows = (await blockedWorkers(context)).filter(({ name, last_updated }) => {
+  const isShown = ({ last_updated }: BlockedRow) => {
     const isRecent = now - last_updated <= recentMs;
-    if (filter === 'le-5days' && !isRecent) return false;
-    if (filter === 'gt-5days' && isRecent) return false;
-    return name.toLowerCase().includes(q);
-  });
+    return filter === 'le-5days' ? isRecent : filter !== 'gt-5days' || !isRecent;
+  };
   const links = [
     ['All', 'all-workers'],
     ['Heard of in 5 days', 'le-5days'],
@@ -170,27 +149,26 @@ async function blockedPage(context: PageContext, visit: Visit): Promise<Shown> {
     { name: 'Message to its owner', cell: ({ message }) => message, fold: 'whole' },
     ...(isApprover ? [{ name: 'E-mail', cell: mail } satisfies ListColumn<BlockedRow>] : []),
   ];
-  const more = hiddenFields({ filter });
-  const main = html`${pageHead({ title: 'Blocked workers', actions: tabs('Which', links) })}
-${listing({
-  id: 'blocked',
-  title: 'Blocked workers',
-  columns,
-  rows,
-  key: ({ name }) => name,
-  path,
-  query,
-  pageSize: 25,
-  hasAll: true,
-  order: ['last_changed', true],
-  tools: searchForm({ path, query, name: 'q', label: 'Worker', more }),
-  nothing: 'A worker that loses games on time or crashes can be blocked on its page.',
-})}`;
-  return { title: 'Blocked workers', place: path, main };
+  return listPage({
+    visit,
+    id: 'blocked',
+    title: 'Blocked workers',
+    head: { actions: tabs('Which', links) },
+    columns,
+    rows: (await blockedWorkers(context)).filter(isShown),
+    key: ({ name }) => name,
+    path,
+    pageSize: 25,
+    hasAll: true,
+    order: ['last_changed', true],
+    search: { name: 'q', label: 'Worker', more: hiddenFields({ filter }) },
+    text: ({ name }) => name,
+    nothing: 'A worker that loses games on time or crashes can be blocked on its page.',
+  });
 }
 
-function nameOf({ request }: Visit): string {
-  const { name } = request.params as { name: string };
+function nameOf({ params }: Visit): string {
+  const { name = '' } = params;
   if (patterns.shortWorkerName.test(name) && name.length <= 100) return name;
   throw fleetError('RECORD_UNKNOWN', `There is no worker ${name.slice(0, 100)}`);
 }
@@ -199,11 +177,11 @@ function nameOf({ request }: Visit): string {
 function refusalOf(visit: Visit) {
   return ownerOf(nameOf(visit)) === visit.person?.username
     ? undefined
-    : refusalFor(visit, 'approver');
+    : visit.refusalFor('approver');
 }
 
-function workerPage(context: PageContext, visit: Visit, errors?: FieldErrors): Shown {
-  const { primary, clock } = context;
+function workerPage(visit: Visit, errors?: FieldErrors): Shown {
+  const { primary, clock } = visit.context;
   const name = nameOf(visit);
   const { world } = primary;
   const blocked = world.blocked.get(name);
@@ -246,15 +224,15 @@ function ownerOf(name: string): string {
   return name.replace(/-\d+cores-.*$/, '');
 }
 
-async function block(context: PageContext, visit: Visit) {
+async function block(visit: Visit) {
   const name = nameOf(visit);
   const isBlocked = visit.form.blocked !== undefined;
   const message = visit.form.message ?? '';
-  if (!isBlocked && !context.primary.world.blocked.has(name))
-    return goTo(visit, `/workers/${name}`);
+  const isNone = !isBlocked && !visit.context.primary.world.blocked.has(name);
+  if (isNone) return visit.goTo(`/workers/${name}`);
   const input = { name, message, blocked: isBlocked };
-  const { faults } = await attempt(context, visit, 'worker-block', input);
-  if (faults !== undefined) return workerPage(context, visit, faults);
+  const { faults } = await visit.attempt('worker-block', input);
+  if (faults !== undefined) return workerPage(visit, faults);
   const done = `${name} ${isBlocked ? 'gets no more tasks' : 'gets tasks again'}.`;
-  return goTo(visit, '/workers/show', done);
+  return visit.goTo('/workers/show', done);
 }

@@ -1,56 +1,36 @@
-import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
+import type { FastifyPluginAsync } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { html, httpError, uploads } from 'spillway-http';
-import {
-  button,
-  card,
-  decimal,
-  hiddenFields,
-  notice,
-  pageHead,
-  stats,
-  tick,
-} from 'spillway-http/kit';
+import { button, card, decimal, hiddenFields, notice, stats, tick } from 'spillway-http/kit';
 import { netBytesMax } from '../files/nets.ts';
 import { patterns } from '../protocol/patterns.ts';
-import type { QueryTexts } from '../read/answers.ts';
 import type { NetRow } from '../storage/fleet-schema.ts';
 import { timeText } from './events.ts';
-import { type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
+import { type ListColumn, listPage, numbers, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
-import {
-  addPage,
-  framed,
-  goTo,
-  refusalFor,
-  type Shown,
-  tokenField,
-  type Visit,
-  visitOf,
-} from './visit.ts';
+import { type Pages, type Shown, Visit } from './visit.ts';
 
 /** `/nns` lists nets, `/upload` takes one. */
-export async function netPages(app: FastifyInstance, context: PageContext): Promise<void> {
-  addPage(app, context, '/nns', {
-    get: async ({ query }) => netsPage(await context.files.nets.list(), query),
-  });
-  addPage(app, context, '/upload', { for: 'user', get: async (visit) => uploadPage(visit) });
-  await app.register(uploadRoute, context);
-}
+export const netPages: Pages = {
+  '/nns': { get: netsPage },
+  '/upload': { for: 'user', get: (visit) => uploadPage(visit) },
+};
 
-const uploadRoute: FastifyPluginAsync<PageContext> = async (app, context) => {
+/** Takes a net that a person sends. */
+export const netUpload: FastifyPluginAsync<PageContext> = async (app, context) => {
   await app.register(uploads);
   // The token is a field of the body, which is read as it comes: so it is checked there.
   const config = { lane: context.lanes.uploads, domain: 'stream', csrf: false } as const;
   app.post('/upload', { config }, async (request, reply) => {
-    const visit = visitOf(request, reply);
-    return refusalFor(visit, 'user') ?? (await receiveNet(context, visit));
+    const visit = new Visit(context, request, reply);
+    return visit.refusalFor('user') ?? (await receiveNet(visit));
   });
 };
 
-async function receiveNet(context: PageContext, visit: Visit) {
-  const { request, person } = visit;
+async function receiveNet(visit: Visit) {
+  const { request, person, context } = visit;
+  const refuse = (problem: string) => visit.framed(uploadPage(visit, problem));
   if (!request.isMultipart()) throw httpError('BODY_TYPE', 'multipart/form-data is taken');
   const limits = { fileSize: netBytesMax + 1, files: 1, fields: 10 };
   let isOurs = false;
@@ -63,54 +43,41 @@ async function receiveNet(context: PageContext, visit: Visit) {
     }
     if (!isOurs) throw httpError('CSRF_REFUSED', 'the change was not made: it has no token');
     const { filename } = part;
-    if (!patterns.netName.test(filename)) {
-      return framed(context, visit, uploadPage(visit, 'A net is called nn-0123456789ab.nnue.'));
-    }
+    if (!patterns.netName.test(filename)) return refuse('A net is called nn-0123456789ab.nnue.');
     try {
       const user = person?.username ?? '';
       const { name } = await context.files.nets.receive(part.file, { user, name: filename });
-      return goTo(visit, '/nns', `${name} is here.`);
+      return visit.goTo('/nns', `${name} is here.`);
     } catch (error) {
       const known = ['REQUEST_REFUSED', 'REQUEST_TOO_LARGE'];
       if (!(error instanceof SpillwayError) || !known.includes(error.code)) throw error;
-      return framed(context, visit, uploadPage(visit, error.message));
+      return refuse(error.message);
     }
   }
-  return framed(context, visit, uploadPage(visit, 'Choose a file first.'));
+  return refuse('Choose a file first.');
 }
 
-function uploadPage({ reply }: Visit, problem?: string): Shown {
+function uploadPage({ token }: Visit, problem?: string): Shown {
   const told =
     problem !== undefined && notice({ verdict: 'Not taken.', text: problem, tone: 'bad' });
   const body = html`<form class="form" method="post" action="/upload"
- enctype="multipart/form-data">${tokenField(reply)}
+ enctype="multipart/form-data">${token}
 <div class="field wide"><label for="network">Net</label>
 <input class="input" id="network" type="file" name="network" accept=".nnue" required>
 <p class="hint">Its name is nn-, the first 12 digits of its SHA-256, and .nnue. It has at most
 200 MB.</p></div>
 <div class="row wide">${button({ label: 'Upload', look: 'main' })}<a href="/nns">All nets</a></div>
 </form>`;
-  const main = html`<div class="narrow">${pageHead({ title: 'Upload a net' })}${told}
-${card({ id: 'upload', title: 'File', body })}</div>`;
-  return { title: 'Upload a net', place: '/nns', main, status: problem === undefined ? 200 : 422 };
+  const main = html`${told}${card({ id: 'upload', title: 'File', body })}`;
+  const status = problem === undefined ? 200 : 422;
+  return { title: 'Upload a net', place: '/nns', look: 'narrow', main, status };
 }
 
-function netsPage(nets: readonly NetRow[], query: QueryTexts): Shown {
-  const path = '/nns';
-  const has = (text: string, part: string | undefined) =>
-    text.toLowerCase().includes((part ?? '').toLowerCase());
-  const rows = nets.filter(
-    ({ name, user, is_master }) =>
-      has(name, query.network_name) &&
-      has(user, query.user) &&
-      (!query.master_only || is_master === 1),
-  );
-  const figures = stats([
-    { name: 'Nets', value: decimal(nets.length) },
-    { name: 'In master', value: decimal(nets.filter(({ is_master }) => is_master === 1).length) },
-    { name: 'Tested', value: decimal(nets.filter(({ first_id }) => first_id !== null).length) },
-    { name: 'Downloads', value: decimal(nets.reduce((sum, { downloads }) => sum + downloads, 0)) },
-  ]);
+async function netsPage(visit: Visit): Promise<Shown> {
+  const { query, context } = visit;
+  const nets = await context.files.nets.list();
+  const user = (query.user ?? '').toLowerCase();
+  const count = (isCounted: (net: NetRow) => boolean) => decimal(nets.filter(isCounted).length);
   // An empty value of its own says that the box was emptied.
   const more = html`<input class="input" name="user" value="${query.user ?? ''}" aria-label="User"
  placeholder="User">${hiddenFields({ master_only: '' })}${tick({
@@ -119,23 +86,31 @@ function netsPage(nets: readonly NetRow[], query: QueryTexts): Shown {
    value: '1',
    checked: Boolean(query.master_only),
  })}${button({ label: 'Find' })}`;
-  const actions = button({ label: 'Upload a net', href: '/upload', look: 'main' });
-  const main = html`${pageHead({ title: 'Nets', actions })}
-<div class="stack">${figures}${listing({
+  return listPage({
+    visit,
     id: 'nets',
     title: 'Nets',
+    head: { actions: button({ label: 'Upload a net', href: '/upload', look: 'main' }) },
+    above: stats([
+      { name: 'Nets', value: decimal(nets.length) },
+      { name: 'In master', value: count(({ is_master }) => is_master === 1) },
+      { name: 'Tested', value: count(({ first_id }) => first_id !== null) },
+      { name: 'Downloads', value: decimal(nets.reduce((sum, net) => sum + net.downloads, 0)) },
+    ]),
     columns: netColumns,
-    rows,
+    rows: nets.filter((net) => {
+      const isOfUser = net.user.toLowerCase().includes(user);
+      return isOfUser && (!query.master_only || net.is_master === 1);
+    }),
     key: ({ name }) => name,
-    path,
-    query,
+    path: '/nns',
     pageSize: 25,
     hasAll: true,
     order: ['last_test', true],
-    tools: searchForm({ path, query, name: 'network_name', label: 'Name of the net', more }),
+    search: { name: 'network_name', label: 'Name of the net', more },
+    text: ({ name }) => name,
     nothing: 'Networks of engines are listed here, with the runs that use them.',
-  })}</div>`;
-  return { title: 'Nets', place: path, main };
+  });
 }
 
 const testCell = (date: number | null, id: string | null) =>

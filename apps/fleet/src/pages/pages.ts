@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { FastifyPluginAsync } from 'fastify';
+import { Bucket } from 'spillway';
 import { assets, sessionOf } from 'spillway-http';
 import type { Context } from '../context.ts';
 import { accountPages } from './account.ts';
@@ -10,31 +11,54 @@ import { calculatorPages } from './calculator.ts';
 import { contributorPages } from './contributors.ts';
 import { eventPages } from './events.ts';
 import { Figures } from './figures.ts';
-import { homePages } from './home.ts';
+import { samplePages } from './first-steps.ts';
+import { homePage, homePages } from './home.ts';
 import { machinePages } from './machines.ts';
-import { netPages } from './nets.ts';
+import { netPages, netUpload } from './nets.ts';
 import { peoplePages } from './people.ts';
 import { rememberChoices } from './remembered.ts';
-import { runActions } from './run-actions.ts';
+import { runActionPages } from './run-actions.ts';
 import { runPages } from './run-page.ts';
 import { submitPages } from './submit.ts';
-import { type PageSession, pageErrors, userOfSession } from './visit.ts';
+import { addPage, type PageSession, type Pages, pageErrors, userOfSession } from './visit.ts';
 
 /** The parts that pages are made from. */
 export interface PageContext extends Context {
   readonly figures: Figures;
   readonly ancestry: Ancestry;
+  /** Bounds how many accounts strangers make. */
+  readonly signUps: Bucket;
   /** Address of the style sheet. */
   readonly style: string;
 }
+
+/** All pages but those that change while they are open, and the upload of nets. */
+const pages: Pages = {
+  ...accountPages,
+  ...homePages,
+  ...samplePages,
+  ...runActionPages,
+  ...submitPages,
+  ...eventPages,
+  ...contributorPages,
+  ...peoplePages,
+  ...machinePages,
+  ...calculatorPages,
+  ...netPages,
+};
 
 const folder = fileURLToPath(new URL('./browser/', import.meta.url));
 
 /** Every page for people, with the addresses and fields that users of fishtest know. */
 export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
-  const figures = new Figures(options);
-  const ancestry = new Ancestry(options);
-  const context: PageContext = { ...options, figures, ancestry, style: staticUrl('fleet.css') };
+  const { clock } = options;
+  const context: PageContext = {
+    ...options,
+    figures: new Figures(options),
+    ancestry: new Ancestry(options),
+    signUps: new Bucket({ ratePerSecond: 0.2, burst: 10, queueMax: 0, clock }),
+    style: staticUrl('fleet.css'),
+  };
   await app.register(assets, { root: folder, prefix: '/static/' });
   await app.register(async (scope) => {
     scope.decorateRequest('person', null);
@@ -49,17 +73,10 @@ export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
         return reply.redirect('/tests', 302);
     });
     pageErrors(scope, context);
-    accountPages(scope, context);
-    homePages(scope, context);
+    for (const [url, page] of Object.entries(pages)) addPage(scope, context, url, page);
+    homePage(scope, context);
     runPages(scope, context);
-    runActions(scope, context);
-    submitPages(scope, context);
-    eventPages(scope, context);
-    contributorPages(scope, context);
-    peoplePages(scope, context);
-    machinePages(scope, context);
-    calculatorPages(scope, context);
-    await netPages(scope, context);
+    await scope.register(netUpload, context);
   });
 };
 

@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify';
 import { SpillwayError } from 'spillway';
 import { type Html, html, sessionOf } from 'spillway-http';
 import {
@@ -9,80 +8,72 @@ import {
   decimal,
   facts,
   hiddenFields,
-  pageHead,
   state,
   tabs,
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
-import { operateAs, operations } from '../operations/operations.ts';
-import type { QueryTexts } from '../read/answers.ts';
+import { operations } from '../operations/operations.ts';
 import { impossibleHash, passwordMark } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 import { newPassword, passwordErrors } from './account.ts';
 import { timeText } from './events.ts';
-import { fieldsOf, formPage } from './form.ts';
-import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
-import type { PageContext } from './pages.ts';
+import { capital, fieldsOf, formPage } from './form.ts';
+import { hrefOf, type ListColumn, listPage, numbers, texts } from './listing.ts';
 import {
-  actorOf,
-  addPage,
-  attempt,
   type FieldErrors,
-  goTo,
   isApprover,
   type PageSession,
-  refusalFor,
+  type Pages,
   type Shown,
-  tokenField,
   type Visit,
 } from './visit.ts';
 
 const idleMs = 5 * 86_400_000;
 
 /** Profiles and the management of users. */
-export function peoplePages(app: FastifyInstance, context: PageContext): void {
-  addPage(app, context, '/user_management', {
-    for: 'approver',
+export const peoplePages: Pages = {
+  '/user_management': { for: 'approver', noStore: true, get: managementPage },
+  '/user_management/pending_count': {
+    get: async ({ context, reply }) => {
+      await context.figures.refresh();
+      const count = context.figures.pendingUsers;
+      return reply.send(html`<a href="/user_management">Users (${count})</a>`);
+    },
+  },
+  '/user': {
+    for: 'user',
     noStore: true,
-    get: async ({ query }) => managementPage(context, query),
-  });
-  app.get('/user_management/pending_count', async (_request, reply) => {
-    await context.figures.refresh();
-    return reply.send(html`<a href="/user_management">Users (${context.figures.pendingUsers})</a>`);
-  });
-  const noStore = true;
-  addPage(app, context, '/user', {
+    get: (visit) => profilePage(visit, visit.person as User),
+    post: changeProfile,
+  },
+  '/user/:name': {
     for: 'user',
-    noStore,
-    get: async (visit) => profilePage(visit, visit.person as User),
-    post: (visit) => changeProfile(context, visit),
-  });
-  const userOf = async (visit: Visit) => {
-    const { name } = visit.request.params as { name: string };
-    const user = await context.users.find(name, visit.signal);
-    if (user === undefined) throw fleetError('RECORD_UNKNOWN', `There is no user ${name}`);
-    return user;
-  };
-  addPage(app, context, '/user/:name', {
-    for: 'user',
-    noStore,
+    noStore: true,
     get: async (visit) => {
       const user = await userOf(visit);
       if (user.username === visit.person?.username) return profilePage(visit, user);
-      return refusalFor(visit, 'approver') ?? otherPage(context, visit, user);
+      return visit.refusalFor('approver') ?? otherPage(visit, user);
     },
     post: async (visit) => {
       const user = await userOf(visit);
-      if (user.username === visit.person?.username) return changeProfile(context, visit);
-      return refusalFor(visit, 'approver') ?? decide(context, visit, user);
+      if (user.username === visit.person?.username) return changeProfile(visit);
+      return visit.refusalFor('approver') ?? decide(visit, user);
     },
-  });
+  },
+};
+
+/** The user whose name is in the path. */
+export async function userOf({ context, params, signal }: Visit): Promise<User> {
+  const { name = '' } = params;
+  const user = await context.users.find(name, signal);
+  if (user === undefined) throw fleetError('RECORD_UNKNOWN', `There is no user ${name}`);
+  return user;
 }
 
 const groups = ['all', 'pending', 'blocked', 'idle', 'approvers', 'passwordless'] as const;
 
-async function managementPage(context: PageContext, query: QueryTexts): Promise<Shown> {
-  const { users, contributors, clock } = context;
+async function managementPage(visit: Visit): Promise<Shown> {
+  const { users, contributors, clock } = visit.context;
   const [all, given] = await Promise.all([users.list(), contributors.list('contributors')]);
   const seen = new Map(given.map(({ username, last_updated }) => [username, last_updated]));
   const now = clock.now();
@@ -95,34 +86,30 @@ async function managementPage(context: PageContext, query: QueryTexts): Promise<
     approvers: isApprover,
     passwordless: ({ password_hash }) => password_hash === impossibleHash,
   };
-  const group = groups.find((name) => name === query.group) ?? 'pending';
-  const q = (query.q ?? '').toLowerCase();
-  const rows = all
-    .filter(belongs[group])
-    .filter(({ username, email }) => `${username} ${email}`.toLowerCase().includes(q));
+  const group = groups.find((name) => name === visit.query.group) ?? 'pending';
+  const path = '/user_management';
   const links = groups.map((name) => ({
-    name: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
-    href: hrefOf('/user_management', { group: name }),
+    name: capital(name),
+    href: hrefOf(path, { group: name }),
     current: name === group,
   }));
-  const path = '/user_management';
-  const more = hiddenFields({ group });
-  const main = html`${pageHead({ title: 'Users', actions: tabs('Groups of users', links) })}
-${listing({
-  id: 'users',
-  title: 'Users',
-  columns: userColumns(seen, now),
-  rows,
-  key: ({ username }) => username,
-  path,
-  query: { ...query, group },
-  pageSize: 25,
-  hasAll: true,
-  order: ['registered', true],
-  tools: searchForm({ path, query, name: 'q', label: 'Name or e-mail', more }),
-  nothing: group === 'pending' ? 'Nobody waits for an approval.' : 'There is no such user.',
-})}`;
-  return { title: 'Users', place: path, main };
+  return listPage({
+    visit,
+    id: 'users',
+    title: 'Users',
+    head: { actions: tabs('Groups of users', links) },
+    columns: userColumns(seen, now),
+    rows: all.filter(belongs[group]),
+    key: ({ username }) => username,
+    path,
+    query: { ...visit.query, group },
+    pageSize: 25,
+    hasAll: true,
+    order: ['registered', true],
+    search: { name: 'q', label: 'Name or e-mail', more: hiddenFields({ group }) },
+    text: ({ username, email }) => `${username} ${email}`,
+    nothing: group === 'pending' ? 'Nobody waits for an approval.' : 'There is no such user.',
+  });
 }
 
 function userColumns(seen: ReadonlyMap<string, number>, now: number): ListColumn<User>[] {
@@ -184,8 +171,8 @@ function profilePage(visit: Visit, user: User, errors: FieldErrors = {}): Shown 
   });
 }
 
-async function changeProfile(context: PageContext, visit: Visit) {
-  const { users } = context;
+async function changeProfile(visit: Visit) {
+  const { users } = visit.context;
   const user = visit.person as User;
   const { username } = user;
   const { form } = visit;
@@ -202,26 +189,22 @@ async function changeProfile(context: PageContext, visit: Visit) {
   if (Object.keys(errors).length > 0) return profilePage(visit, user, errors);
   const change = { username, email, tests_repo };
   const hasChange = email !== undefined || tests_repo !== undefined;
-  let { faults } = hasChange ? await attempt(context, visit, 'user-change', change) : {};
+  let { faults } = hasChange ? await visit.attempt('user-change', change) : {};
   if (faults === undefined && password !== '') {
-    ({ faults } = await attempt(context, visit, 'user-password', { username, password }));
+    ({ faults } = await visit.attempt('user-password', { username, password }));
   }
   if (faults !== undefined) return profilePage(visit, user, faults);
   const changed = password === '' ? undefined : await users.find(username);
   // The new password ends all sessions but this one.
   if (changed) sessionOf<PageSession>(visit.request).set('mark', passwordMark(changed));
-  return goTo(visit, '/user', 'Your profile was changed.');
+  return visit.goTo('/user', 'Your profile was changed.');
 }
 
-async function otherPage(
-  { clock }: PageContext,
-  visit: Visit,
-  user: User,
-  link?: PasswordLink,
-): Promise<Shown> {
+function otherPage(visit: Visit, user: User, link?: PasswordLink): Shown {
+  const { clock } = visit.context;
   const { username } = user;
   const ask = (name: string, value: string, label: string, danger = false) =>
-    html`<form method="post" action="/user/${username}">${tokenField(visit.reply)}
+    html`<form method="post" action="/user/${username}">${visit.token}
 ${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</form>`;
   const age = ago(clock.now() - user.registration_time);
   const actions = user.pending
@@ -233,15 +216,12 @@ ${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</
     ['Repository', user.tests_repo || '–'],
     ['Signed up', age],
   ]);
-  const main = html`${pageHead({
-    title: username,
-    about: userState(user),
-    actions: html`${actions}`,
-    crumbs: [{ name: 'Users', href: '/user_management' }, { name: username }],
-  })}${link && linkCard(link, user)}
+  const main = html`${link && linkCard(link, user)}
 <div class="halves">${card({ id: 'person', title: 'Person', body: more })}
 ${card({ id: 'about', title: 'About this account', body: aboutUser(user) })}</div>`;
-  return { title: username, place: '/user_management', main };
+  const crumbs = [{ name: 'Users', href: '/user_management' }, { name: username }];
+  const head = { about: userState(user), actions: html`${actions}`, crumbs };
+  return { title: username, place: '/user_management', head, main };
 }
 
 interface PasswordLink {
@@ -264,27 +244,24 @@ ${expires.slice(0, 10)}, and is shown only now.</p>${copyable('password-link', l
 }
 
 /** Accepts, rejects, blocks or unblocks a user, or makes a link for a new password. */
-async function decide(context: PageContext, visit: Visit, user: User) {
+async function decide(visit: Visit, user: User) {
   const { username } = user;
-  const { pending, blocked } = visit.form;
-  if (visit.form.link === '1') {
+  const { pending, blocked, link: isLink } = visit.form;
+  if (isLink === '1') {
     const { request } = visit;
-    const made = await operateAs(context, 'user-link', { username }, actorOf(visit));
-    const { link, expires } = made as PasswordLink;
+    const { link, expires } = (await visit.attempt('user-link', { username }))
+      .value as PasswordLink;
     const base = link.startsWith('/') ? `${request.protocol}://${request.host}` : '';
-    return otherPage(context, visit, user, { link: `${base}${link}`, expires });
+    return otherPage(visit, user, { link: `${base}${link}`, expires });
   }
+  const run = async (name: string, input: object, to: string, done: string) => {
+    const { problem } = await visit.attempt(name, { username, ...input });
+    return visit.goTo(to, problem ?? `${username} ${done}.`);
+  };
   const back = '/user_management';
-  const run = async (name: string, input: object) =>
-    (await attempt(context, visit, name, { username, ...input })).problem;
-  if (pending === '0') {
-    return goTo(visit, back, (await run('user-approve', {})) ?? `${username} was accepted.`);
-  }
-  if (pending === '1') {
-    return goTo(visit, back, (await run('user-reject', {})) ?? `${username} was removed.`);
-  }
+  if (pending === '0') return run('user-approve', {}, back, 'was accepted');
+  if (pending === '1') return run('user-reject', {}, back, 'was removed');
   const isBlocked = blocked === '1';
-  const problem = await run('user-block', { blocked: isBlocked });
-  const done = `${username} is ${isBlocked ? 'blocked' : 'not blocked any more'}.`;
-  return goTo(visit, `/user/${username}`, problem ?? done);
+  const done = isBlocked ? 'is blocked' : 'is not blocked any more';
+  return run('user-block', { blocked: isBlocked }, `/user/${username}`, done);
 }

@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify';
 import { type Html, html } from 'spillway-http';
 import { dialog } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
@@ -7,6 +6,7 @@ import { operations } from '../operations/operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { Run } from '../world/run.ts';
 import {
+  capital,
   choicesOf,
   errorsOf,
   fieldsOf,
@@ -16,11 +16,10 @@ import {
   type Looks,
   throughputs,
 } from './form.ts';
-import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
 import type { RunRole } from './run-view.ts';
-import { addPage, attempt, type FieldErrors, goTo, type Visit } from './visit.ts';
+import type { FieldErrors, Page, Pages, Visit } from './visit.ts';
 
 /** The operations on one run that a person is asked about first. */
 const actions: readonly (readonly [name: string, asks: Question])[] = [...operations].flatMap(
@@ -29,24 +28,12 @@ const actions: readonly (readonly [name: string, asks: Question])[] = [...operat
 const modifiable = operations.get('run-modify')?.input;
 
 /** The forms that change a run: each goes through the table of operations. */
-export function runActions(app: FastifyInstance, context: PageContext): void {
-  for (const [name, { done }] of actions) {
-    addPage(app, context, `/tests/${name}`, {
-      for: 'user',
-      post: async (visit) => {
-        const id = visit.form['run-id'] ?? '';
-        const run = await runOf(context, id, visit.signal);
-        const input = { id, ...(name === 'stop' && { message: 'User stop' }) };
-        const { problem } = await attempt(context, visit, `run-${name}`, input);
-        const to = problem === undefined && name === 'stop' ? '/tests' : runUrl(id);
-        return goTo(visit, to, problem ?? `${run.args.new_tag} ${done}.`);
-      },
-    });
-  }
-  addPage(app, context, '/tests/modify', {
+export const runActionPages: Pages = {
+  ...Object.fromEntries(actions.map(([name, { done }]) => [`/tests/${name}`, action(name, done)])),
+  '/tests/modify': {
     for: 'user',
     get: async (visit) => {
-      const run = await runOf(context, visit.query.id ?? '', visit.signal);
+      const run = await runOf(visit, visit.query.id ?? '');
       const { username } = run.args;
       if (!visit.isApprover && username !== visit.person?.username) {
         throw fleetError('ACTION_FORBIDDEN', `Only ${username} or an approver can do this`);
@@ -55,19 +42,34 @@ export function runActions(app: FastifyInstance, context: PageContext): void {
     },
     post: async (visit) => {
       const { form } = visit;
-      const run = await runOf(context, form.run ?? '', visit.signal);
+      const run = await runOf(visit, form.run ?? '');
       const looks = looksOf(visit, run);
       const input = { id: run.id, ...inputOf(modifiable, looks, form) };
-      const { value, faults } = await attempt(context, visit, 'run-modify', input);
+      const { value, faults } = await visit.attempt('run-modify', input);
       if (faults === undefined) {
         const done = Object(value).changed ? 'was changed' : 'stays as it is';
-        return goTo(visit, runUrl(run.id), `${run.args.new_tag} ${done}.`);
+        return visit.goTo(runUrl(run.id), `${run.args.new_tag} ${done}.`);
       }
       const { '': games, ...others } = faults;
       const named = games === undefined ? others : { num_games: games, ...others };
       return modifyPage(visit, run, form, errorsOf(looks, named));
     },
-  });
+  },
+};
+
+/** Takes the answer to a question about a run. */
+function action(name: string, done: string): Page {
+  return {
+    for: 'user',
+    post: async (visit) => {
+      const id = visit.form['run-id'] ?? '';
+      const run = await runOf(visit, id);
+      const input = { id, ...(name === 'stop' && { message: 'User stop' }) };
+      const { problem } = await visit.attempt(`run-${name}`, input);
+      const to = problem === undefined && name === 'stop' ? '/tests' : runUrl(id);
+      return visit.goTo(to, problem ?? `${run.args.new_tag} ${done}.`);
+    },
+  };
 }
 
 /** The dialogs that the buttons of a run's page open. */
@@ -77,7 +79,7 @@ export function runDialogs(visit: Visit, run: Run, role: RunRole): Html | undefi
   const cancel = 'Leave it as it is';
   const asked = actions.filter(([name]) => name !== 'approve' || role === 'approver');
   const questions = asked.map(([name, { text, danger }]) => {
-    const verb = name.charAt(0).toUpperCase() + name.slice(1);
+    const verb = capital(name);
     return dialog({
       id: name,
       title: `${verb} this run?`,

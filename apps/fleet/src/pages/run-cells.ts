@@ -17,7 +17,7 @@ import {
 } from 'spillway-http/kit';
 import { eloEstimate } from '../statistics/elo.ts';
 import { fixedGamesState } from '../statistics/run-statistics.ts';
-import { remainingHours } from '../statistics/time-control.ts';
+import { ltcFrom, remainingHours } from '../statistics/time-control.ts';
 import type { RunArgs, RunRecord } from '../world/records.ts';
 import type { Run, RunStatus } from '../world/run.ts';
 import { gamesOf, type Stats } from '../world/world.ts';
@@ -56,12 +56,11 @@ export function statePill(record: RunRecord, look: 'pill' | 'big' = 'pill'): Htm
   return state(name, word, look);
 }
 
-const longSeconds = 40;
 const veryLongSeconds = 150;
 
 /** The usual name of a time control: STC, LTC, VLTC, with SMP for several threads. */
 export function kindOf({ tc_base, args }: Pick<RunRecord, 'tc_base' | 'args'>): string {
-  const length = tc_base >= veryLongSeconds ? 'VLTC' : tc_base >= longSeconds ? 'LTC' : 'STC';
+  const length = tc_base >= veryLongSeconds ? 'VLTC' : tc_base >= ltcFrom ? 'LTC' : 'STC';
   return args.threads > 1 ? `${length} SMP` : length;
 }
 

@@ -14,7 +14,7 @@ import { chartCard } from './run-charts.ts';
 import { rawStatisticsCards } from './run-statistics-cards.ts';
 import { taskCard, taskChoice } from './run-tasks.ts';
 import { measuresOf, type RunRole, runHead, runSummary } from './run-view.ts';
-import { addPage, framed, isApprover, isFragment, visitOf } from './visit.ts';
+import { addPage, isApprover, isFragment, Visit } from './visit.ts';
 
 /** Runs that open pages show, kept for those that the world has let go of. */
 const shownMax = 16;
@@ -23,10 +23,10 @@ const ageMsMax = 10_000;
 
 /** A run with all its tasks; throws `RECORD_UNKNOWN`. */
 export async function runOf(
-  { primary, storage }: PageContext,
+  { context, signal }: Pick<Visit, 'context' | 'signal'>,
   id: string,
-  signal: AbortSignal,
 ): Promise<Run> {
+  const { primary, storage } = context;
   const isId = patterns.runId.test(id);
   if (isId && primary.isPrimary) await primary.recall(id, { signal });
   const stored = () => storage.run(id, signal);
@@ -58,7 +58,8 @@ class ShownRuns {
   /** Brings the run of a request into memory, before its page is drawn. */
   async open(request: FastifyRequest): Promise<Run> {
     const { feed, primary, ancestry } = this.#context;
-    const run = await runOf(this.#context, this.idOf(request), request.permit.signal);
+    const { signal } = request.permit;
+    const run = await runOf({ context: this.#context, signal }, this.idOf(request));
     this.#runs.set(run.id, run);
     ancestry.look(run, request.person !== null);
     feed.freshen(primary.isPrimary ? ageMsMax : 0);
@@ -102,11 +103,11 @@ export function runPages(app: FastifyInstance, context: PageContext): void {
     key: (request) => runs.keyOf(request),
     view: (key) => runs.view(key),
     page: (view, request, reply) => {
-      const visit = visitOf(request, reply);
+      const visit = new Visit(context, request, reply);
       const run = runs.of(request);
       const main = html`${view}${runDialogs(visit, run, roleOf(request, run))}`;
-      const live = !run.record.finished;
-      return framed(context, visit, { title: run.args.new_tag, place: '/tests', main, live });
+      const common = { title: run.args.new_tag, place: '/tests', head: null };
+      return visit.framed({ ...common, main, live: !run.record.finished });
     },
     route,
   });
@@ -125,8 +126,8 @@ export function runPages(app: FastifyInstance, context: PageContext): void {
     view: (id) => gaugesView(runs.known(id)),
     page: (view, request, reply) => {
       const title = `Live Elo of ${runs.of(request).args.new_tag}`;
-      const shown = { title, place: '/tests', main: view, live: true };
-      return framed(context, visitOf(request, reply), shown);
+      const shown = { title, place: '/tests', head: null, main: view, live: true };
+      return new Visit(context, request, reply).framed(shown);
     },
     route,
   });
@@ -140,23 +141,22 @@ export function runPages(app: FastifyInstance, context: PageContext): void {
 
 /** The tasks and the raw statistics of a run, on pages of their own. */
 function tablePages(app: FastifyInstance, context: PageContext, runs: ShownRuns): void {
+  const place = '/tests';
   addPage(app, context, '/tests/tasks/:id', {
     get: async ({ request, query, person }) => {
       const run = await runs.open(request);
       const path = `/tests/tasks/${run.id}`;
       const options = { now: context.clock.now(), isUser: person !== undefined, path };
-      const main = html`${pageHead({ title: 'Tasks', crumbs: crumbsOf(run) })}
-${taskCard(run, taskChoice(query), options)}`;
-      return { title: `Tasks of ${run.args.new_tag}`, place: '/tests', main };
+      const main = taskCard(run, taskChoice(query), options);
+      return { title: 'Tasks', place, head: { crumbs: crumbsOf(run) }, main };
     },
   });
   addPage(app, context, '/tests/stats/:id', {
     get: async ({ request, reply }) => {
       const run = await runs.open(request);
       if (isFragment(request) && run.record.finished) reply.code(286);
-      const main = html`${pageHead({ title: 'Raw statistics', crumbs: crumbsOf(run) })}
-<div class="stack">${rawStatisticsCards(run)}</div>`;
-      return { title: `Statistics of ${run.args.new_tag}`, place: '/tests', main };
+      const main = html`<div class="stack">${rawStatisticsCards(run)}</div>`;
+      return { title: 'Raw statistics', place, head: { crumbs: crumbsOf(run) }, main };
     },
   });
 }

@@ -81,8 +81,8 @@ function tools(choice: QueryTexts, unusual: number, path: string): Html {
       pressed: view === current,
     }),
   );
-  const search = { path, query: choice, name: 'q', label: 'Find tasks by worker' };
-  return html`${searchForm(search)}${group('Which tasks', buttons)}`;
+  const search = searchForm(path, choice, { name: 'q', label: 'Find tasks by worker' });
+  return html`${search}${group('Which tasks', buttons)}`;
 }
 
 function rowOf(task: Task, found: Residuals): TaskRow {

@@ -22,8 +22,9 @@ import type { Sprt } from '../statistics/sprt.ts';
 import { timeControlRatio } from '../statistics/time-control.ts';
 import { hashSize } from '../world/request-task.ts';
 import { type Run, strengthOf } from '../world/run.ts';
+import { timeText } from './events.ts';
 import type { PageContext } from './pages.ts';
-import { msLeft, pairRatio, pairsOf, ruleText, statePill } from './run-cells.ts';
+import { msLeft, pairRatio, pairsOf, ruleText, stateOf, statePill } from './run-cells.ts';
 
 /** The part that a visitor has in a run. */
 export type RunRole = 'approver' | 'owner' | 'user' | '';
@@ -81,7 +82,13 @@ function verdictOf(run: Run, now: number): Html {
       'bad',
     );
   }
-  if (record.finished) return endVerdict(run, tell);
+  if (record.deleted) return tell('Deleted.', 'It is in no list any more.');
+  if (record.finished) {
+    const { word } = stateOf(record);
+    const [text, tone] = endings[word] ?? ['Without a verdict,'];
+    const verdict = tone === undefined ? 'Ended.' : `${word}.`;
+    return tell(verdict, `${text} after ${decimal(games)} games.`, tone);
+  }
   if (record.workers === 0) {
     return record.approved
       ? tell('Waits for a machine.', 'It has its approval, and is played when a worker is free.')
@@ -108,22 +115,13 @@ function verdictOf(run: Run, now: number): Html {
   return ratio < lower / 2 ? tell('On its way to fail.', text, 'warn') : tell('Undecided.', text);
 }
 
-function endVerdict(
-  { record, args, games }: Run,
-  tell: (verdict: string, text: string, tone?: 'good' | 'bad' | 'warn') => Html,
-): Html {
-  const after = `after ${decimal(games)} games`;
-  if (record.deleted) return tell('Deleted.', 'It is in no list any more.');
-  if (args.spsa !== undefined) return tell('Tuned.', `The values stand below, ${after}.`, 'good');
-  if (record.is_green) return tell('Accepted.', `The change passed ${after}.`, 'good');
-  if (record.is_yellow) {
-    return tell('Rejected, ahead.', `It failed ${after}, though it won more than it lost.`, 'warn');
-  }
-  const isRejected = args.sprt?.state === 'rejected';
-  return isRejected
-    ? tell('Rejected.', `The change failed ${after}.`, 'bad')
-    : tell('Ended.', `Without a verdict, ${after}.`);
-}
+/** Sentences about runs that have ended with a verdict, by their state. */
+const endings: Readonly<Record<string, readonly [text: string, tone?: 'good' | 'bad' | 'warn']>> = {
+  Accepted: ['The change passed', 'good'],
+  'Rejected, ahead': ['It won more than it lost, and failed', 'warn'],
+  Rejected: ['The change failed', 'bad'],
+  Tuned: ['The values stand below,', 'good'],
+};
 
 function resultCard(run: Run): Html {
   const { record, args, games } = run;
@@ -227,7 +225,7 @@ function settingsCard({ args, record, id }: Run): Html {
   const commit = (sha: string, bench: string) =>
     html`<a class="mono" href="${args.tests_repo}/commit/${sha}"
  rel="noreferrer">${sha.slice(0, 7)}</a>, bench ${mono(bench)}`;
-  const submitted = new Date(record.start_time).toISOString().slice(0, 16).replace('T', ' ');
+  const submitted = timeText(record.start_time).slice(0, -3);
   const approved = record.approver === '' ? 'not approved' : `approved by ${record.approver}`;
   const sameTime = args.new_tc === args.tc ? '' : ` (new: ${args.new_tc})`;
   const nets = [...new Set([...args.new_nets, ...args.base_nets])].join(', ');

@@ -1,6 +1,5 @@
-import type { FastifyInstance } from 'fastify';
 import { type Html, html } from 'spillway-http';
-import { button, card, hiddenFields, notice, pageHead, tabs } from 'spillway-http/kit';
+import { button, card, hiddenFields, notice, tabs } from 'spillway-http/kit';
 import type { ShownRun } from '../operations/run-operations.ts';
 import { allRunFields, models, officialRepo } from '../operations/submission.ts';
 import { presets } from '../operations/submission-source.ts';
@@ -22,7 +21,7 @@ import {
 import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
-import { addPage, attempt, goTo, type Shown, tokenField, type Visit } from './visit.ts';
+import type { Pages, Shown, Visit } from './visit.ts';
 
 const defaultBook = 'UHO_Lichess_4852_v1.epd';
 const bounds: NonNullable<FormField['choices']> = [
@@ -84,34 +83,36 @@ const found: Readonly<Record<string, string>> = {
 };
 
 /** `/tests/run`: submits a run, or repeats one. */
-export function submitPages(app: FastifyInstance, context: PageContext): void {
-  addPage(app, context, '/tests/run', {
+export const submitPages: Pages = {
+  '/tests/run': {
     for: 'user',
     get: async (visit) => {
       const { id, preset } = visit.query;
-      const from = id === undefined ? undefined : await runOf(context, id, visit.signal);
-      const start = startValues(context, visit, preset);
+      const from = id === undefined ? undefined : await runOf(visit, id);
+      const start = startValues(visit, preset);
       const values = from === undefined ? start : { ...start, ...valuesOf(from) };
-      return submitPage(context, visit, { values }, from);
+      return submitPage(visit, { values }, from);
     },
     post: async (visit) => {
-      const { form, person } = visit;
+      const { form, person, context } = visit;
       const username = person?.username ?? '';
       const input = { username, run: submissionOf(form) };
-      const { value, faults } = await attempt(context, visit, 'run-add', input);
+      const { value, faults } = await visit.attempt('run-add', input);
       if (faults === undefined) {
         const { id } = value as ShownRun;
-        return goTo(visit, `${runUrl(id)}?follow=1`, `${form['test-branch']} was submitted.`);
+        return visit.goTo(`${runUrl(id)}?follow=1`, `${form['test-branch']} was submitted.`);
       }
       const isFound = context.files.github !== undefined;
       const shown = Object.entries(faults).map(([name, text]) => {
         return [(isFound && found[name]) || name, text];
       });
-      const errors = errorsOf(looks, Object.fromEntries(shown));
-      return submitPage(context, visit, { values: form, errors });
+      return submitPage(visit, {
+        values: form,
+        errors: errorsOf(looks, Object.fromEntries(shown)),
+      });
     },
-  });
-}
+  },
+};
 
 /** The run that a form asks for, as the operation takes it; empty fields are left out. */
 function submissionOf(form: QueryTexts): object {
@@ -139,9 +140,9 @@ function submissionOf(form: QueryTexts): object {
 }
 
 /** Values of an empty form, by a preset. */
-function startValues({ files }: PageContext, { person }: Visit, name = 'STC'): QueryTexts {
+function startValues({ context, person }: Visit, name = 'STC'): QueryTexts {
   const preset = presets.get(name) ?? presets.get('STC');
-  const books = [...files.books.books.keys()];
+  const books = [...context.files.books.books.keys()];
   const { sprt } = preset ?? {};
   return {
     'tests-repo': person?.tests_repo || officialRepo,
@@ -198,8 +199,9 @@ function valuesOf({ args, id }: Run): QueryTexts {
   };
 }
 
-function submitPage(context: PageContext, visit: Visit, form: FormState, from?: Run): Shown {
+function submitPage(visit: Visit, form: FormState, from?: Run): Shown {
   const { values, errors = {} } = form;
+  const { files } = visit.context;
   const title = from === undefined ? 'New run' : `Repeat ${from.args.new_tag}`;
   const links = [...presets.keys()].map((name) => ({
     name: name.replace('-', ' '),
@@ -207,7 +209,7 @@ function submitPage(context: PageContext, visit: Visit, form: FormState, from?: 
     current: name === (visit.query.preset ?? (visit.request.method === 'GET' ? 'STC' : '')),
   }));
   const noBooks =
-    context.files.books.books.size === 0 &&
+    files.books.books.size === 0 &&
     notice({
       verdict: 'There is no book yet.',
       text: html`Runs begin with openings from a book. Add one:
@@ -215,21 +217,18 @@ function submitPage(context: PageContext, visit: Visit, form: FormState, from?: 
       tone: 'warn',
     });
   const kept = ['msg_new', 'msg_base', 'rescheduled_from'];
-  if (context.files.github !== undefined) kept.push('resolved_new', 'resolved_base');
+  if (files.github !== undefined) kept.push('resolved_new', 'resolved_base');
   const known = kept.filter((name) => values[name] !== undefined);
   const hidden = hiddenFields(Object.fromEntries(known.map((name) => [name, values[name] ?? ''])));
-  const main = html`${pageHead({
-    title,
-    ...(from === undefined && { actions: tabs('Presets', links) }),
-  })}
-${noBooks}${complaints(fieldsOf(allRunFields, looks), form)}
-<form class="stack" method="post" action="/tests/run">${tokenField(visit.reply)}${hidden}
-${formCards(context, form)}
+  const main = html`${noBooks}${complaints(fieldsOf(allRunFields, looks), form)}
+<form class="stack" method="post" action="/tests/run">${visit.token}${hidden}
+${formCards(visit.context, form)}
 <div class="row">${button({ label: 'Submit the run', look: 'main' })}
 <span class="quiet small">It is played once an approver other than you has looked at it.</span>
 </div></form>`;
+  const head = from === undefined ? { actions: tabs('Presets', links) } : {};
   const isWrong = Object.keys(errors).length > 0;
-  return { title, place: '/tests/run', main, status: isWrong ? 422 : 200 };
+  return { title, place: '/tests/run', head, main, status: isWrong ? 422 : 200 };
 }
 
 function formCards({ files }: PageContext, form: FormState): Html {

@@ -10,13 +10,13 @@ import {
   framedPage,
   hiddenFields,
   notice,
+  type PageHeadOptions,
   type PlaceLink,
   pageHead,
   toasts,
 } from 'spillway-http/kit';
 import { type FieldFault, InputError } from '../operations/fields.ts';
-import type { Actor } from '../operations/operation.ts';
-import { operateAs } from '../operations/operations.ts';
+import { operate } from '../operations/operations.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import { passwordMark } from '../users/password.ts';
 import { approversGroup, type User, type Users } from '../users/users.ts';
@@ -61,7 +61,11 @@ export interface Shown {
   readonly title: string;
   /** Address of the place in the navigation that the page belongs to. */
   readonly place?: string | undefined;
+  /** Words and buttons around the title; null if the content has a head of its own. */
+  readonly head?: Omit<PageHeadOptions, 'title'> | null | undefined;
   readonly main: HtmlValue;
+  /** How title and content stand: in a narrow column, or apart. @default below each other */
+  readonly look?: 'narrow' | 'stack' | undefined;
   /** @default 200 */
   readonly status?: number | undefined;
   /** True if the page changes while it is open. @default false */
@@ -69,74 +73,134 @@ export interface Shown {
   readonly scripts?: readonly string[] | undefined;
 }
 
+/** Visitors that a page lets in. */
+type Visitors = 'all' | 'user' | 'approver';
+
 /** One request for a page, with what all pages ask of it. */
-export interface Visit {
+export class Visit {
+  readonly context: PageContext;
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  readonly person: User | undefined;
-  readonly isApprover: boolean;
   readonly query: QueryTexts;
   /** The fields of a form that was sent. */
   readonly form: QueryTexts;
-  readonly signal: AbortSignal;
-}
 
-export function visitOf(request: FastifyRequest, reply: FastifyReply): Visit {
-  const person = request.person ?? undefined;
-  return {
-    request,
-    reply,
-    person,
-    isApprover: isApprover(person),
-    query: queryTexts(request.query),
-    form: queryTexts(request.body),
-    signal: request.permit.signal,
-  };
+  constructor(context: PageContext, request: FastifyRequest, reply: FastifyReply) {
+    this.context = context;
+    this.request = request;
+    this.reply = reply;
+    this.query = queryTexts(request.query);
+    this.form = queryTexts(request.body);
+  }
+
+  get person(): User | undefined {
+    return this.request.person ?? undefined;
+  }
+
+  get isApprover(): boolean {
+    return isApprover(this.person);
+  }
+
+  /** The variable parts of the path. */
+  get params(): Readonly<Record<string, string>> {
+    return this.request.params as Record<string, string>;
+  }
+
+  get signal(): AbortSignal {
+    return this.request.permit.signal;
+  }
+
+  /** The hidden field without which no form is taken. */
+  get token(): Html {
+    return hiddenFields({ csrf_token: this.reply.csrfToken() });
+  }
+
+  /** Leaves a message for the next page, and goes there. */
+  goTo(url: string, text?: string): FastifyReply {
+    if (text !== undefined) this.request.session.flash({ kind: 'info', text });
+    return this.reply.redirect(url, 302);
+  }
+
+  /** Sends whoever may not come here to the log-in or to the home page, with a word. */
+  refusalFor(wanted: Visitors): FastifyReply | undefined {
+    const { request, reply } = this;
+    if (wanted === 'all' || (wanted === 'user' && this.person) || this.isApprover) return undefined;
+    const isNobody = this.person === undefined;
+    const text = isNobody ? 'Please log in first.' : 'Only approvers can see that page.';
+    request.session.flash({ kind: 'error', text });
+    const url = isNobody ? `/login?next=${encodeURIComponent(request.url)}` : '/tests';
+    return reply.redirect(url, 302);
+  }
+
+  /** Does an operation for the visitor; throws failures that are no refusals. */
+  async attempt(name: string, input: object): Promise<Attempt> {
+    try {
+      const actor = { username: this.person?.username ?? '', isApprover: this.isApprover };
+      return { value: await operate(this.context, name, input, actor) };
+    } catch (error) {
+      const faults = faultsOf(error);
+      if (faults === undefined) throw error;
+      return { faults, problem: Object.values(faults).join(' ') };
+    }
+  }
+
+  /** The page around its content; the content alone for a script that asks for a part. */
+  framed({ title, place, head, main, look, status = 200, live, scripts }: Shown): Html {
+    const { context, request, reply } = this;
+    if (status !== 200) reply.code(status);
+    reply.header('vary', 'HX-Request');
+    if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-cache, private');
+    const whole = html`${head !== null && pageHead({ title, ...head })}
+${main}`;
+    const content = look === undefined ? whole : html`<div class="${look}">${whole}</div>`;
+    if (isFragment(request)) return content;
+    const messages = request.session.takeFlash();
+    return framedPage({
+      ...frameOf(this, place),
+      title: `${title} · Fleet`,
+      main: content,
+      live,
+      scripts,
+      styles: [context.style],
+      meta: { 'csrf-token': reply.csrfToken() },
+      toasts: messages.length > 0 && toasts(messages),
+    });
+  }
 }
 
 export function isApprover(user: User | null | undefined): boolean {
   return user?.groups.includes(approversGroup) === true;
 }
 
-/** The user of a visit, as operations want to know it. */
-export function actorOf({ person, isApprover: approves }: Visit): Actor {
-  return { username: person?.username ?? '', isApprover: approves };
-}
-
-interface PageRoute {
+/** One page, and the form that is sent to its address if there is one. */
+export interface Page {
   /** Visitors that are let in; others are asked to log in, or refused. @default 'all' */
-  readonly for?: 'all' | 'user' | 'approver';
+  readonly for?: Visitors;
   /** True if browsers must not keep the page. @default false */
   readonly noStore?: boolean;
-  readonly get?: (visit: Visit) => Promise<Answer>;
+  readonly get?: (visit: Visit) => Answer | Promise<Answer>;
   readonly post?: (visit: Visit) => Promise<Answer>;
 }
 
+/** Pages by their addresses. */
+export type Pages = Readonly<Record<string, Page>>;
+
 type Answer = Shown | FastifyReply;
 
-/** Adds a page, and a form that is sent to its address if there is one. */
-export function addPage(
-  app: FastifyInstance,
-  context: PageContext,
-  url: string,
-  options: PageRoute,
-): void {
-  const answer = (make: (visit: Visit) => Promise<Answer>) => {
+export function addPage(app: FastifyInstance, context: PageContext, url: string, page: Page): void {
+  const { get, post, for: wanted = 'all', noStore = false } = page;
+  const answer = (make: (visit: Visit) => Answer | Promise<Answer>) => {
     return async (request: FastifyRequest, reply: FastifyReply) => {
-      const visit = visitOf(request, reply);
-      const { for: wanted = 'all' } = options;
+      const visit = new Visit(context, request, reply);
       const isNobody = wanted !== 'all' && visit.person === undefined;
-      if (isNobody && typedIn(visit).length > 0) {
-        return framed(context, visit, loginAgain(visit, 401));
-      }
-      const refusal = refusalFor(visit, wanted);
+      if (isNobody && typedIn(visit).length > 0) return visit.framed(loginAgain(visit, 401));
+      const refusal = visit.refusalFor(wanted);
       if (refusal !== undefined) return refusal;
-      if (options.noStore === true) reply.headers({ 'cache-control': 'no-store', expires: '0' });
+      if (noStore) reply.headers({ 'cache-control': 'no-store', expires: '0' });
       const shown = await make(visit);
-      return 'main' in shown ? framed(context, visit, shown) : shown;
+      return 'main' in shown ? visit.framed(shown) : shown;
     };
   };
-  const { get, post } = options;
   const config = { lane: context.lanes.pages };
   if (get !== undefined) app.get(url, { config }, answer(get));
   if (post === undefined) return;
@@ -149,59 +213,16 @@ export function addPage(
   app.post(url, { config: { ...config, primaryOnly: true } }, answer(change));
 }
 
-/** Sends whoever may not come here to the log-in or to the home page, with a word. */
-export function refusalFor(
-  { request, reply, person, isApprover: approves }: Visit,
-  wanted: 'all' | 'user' | 'approver',
-): FastifyReply | undefined {
-  if (wanted === 'all') return undefined;
-  if (person === undefined) {
-    request.session.flash({ kind: 'error', text: 'Please log in first.' });
-    return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 302);
-  }
-  if (wanted === 'user' || approves) return undefined;
-  request.session.flash({ kind: 'error', text: 'Only approvers can see that page.' });
-  return reply.redirect('/tests', 302);
-}
-
-/** Leaves a message for the next page, and goes there. */
-export function goTo({ request, reply }: Visit, url: string, text?: string): FastifyReply {
-  if (text !== undefined) request.session.flash({ kind: 'info', text });
-  return reply.redirect(url, 302);
-}
-
 /** True if a script asks for a part of the page it shows already. */
 export function isFragment({ headers }: FastifyRequest): boolean {
   return headers['hx-request'] === 'true' && headers['sec-fetch-mode'] !== 'navigate';
 }
 
-/** The page around its content; the content alone for a script that asks for a part. */
-export function framed(context: PageContext, visit: Visit, shown: Shown): Html {
-  const { request, reply } = visit;
-  const { title, main, status = 200, live, scripts, place } = shown;
-  if (status !== 200) reply.code(status);
-  reply.header('vary', 'HX-Request');
-  if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-cache, private');
-  if (isFragment(request)) return html`${main}`;
-  const messages = request.session.takeFlash();
-  return framedPage({
-    ...frameOf(context, visit, place),
-    title: `${title} · Fleet`,
-    main,
-    live,
-    scripts,
-    styles: [context.style],
-    meta: { 'csrf-token': reply.csrfToken() },
-    toasts: messages.length > 0 && toasts(messages),
-  });
-}
-
 function frameOf(
-  context: PageContext,
   visit: Visit,
   place?: string,
 ): Pick<FramedPageOptions, 'services' | 'places' | 'home' | 'tools'> {
-  const { machines, pendingUsers } = context.figures;
+  const { machines, pendingUsers } = visit.context.figures;
   const link = (name: string, href: string, count?: number): PlaceLink => ({
     name,
     href,
@@ -220,26 +241,17 @@ function frameOf(
     ...(visit.isApprover ? [link('Users', '/user_management', pendingUsers)] : []),
     link('Rate limits', '/rate_limits'),
   ];
-  return {
-    services: [{ name: 'Fleet', href: '/tests', current: true }],
-    places,
-    home: '/tests',
-    tools: accountTools(visit),
-  };
+  const services = [{ name: 'Fleet', href: '/tests', current: true }];
+  return { services, places, home: '/tests', tools: accountTools(visit) };
 }
 
-function accountTools({ person, reply }: Visit): Html {
+function accountTools({ person, token }: Visit): Html {
   if (person === undefined) {
     return html`<a href="/login">Log in</a><a class="long" href="/signup">Sign up</a>`;
   }
   return html`<a href="/user">${person.username}</a>
-<form method="post" action="/logout">${tokenField(reply)}
+<form method="post" action="/logout">${token}
 ${button({ label: 'Log out', look: 'bare', little: true })}</form>`;
-}
-
-/** The hidden field without which no form is taken. */
-export function tokenField(reply: FastifyReply): Html {
-  return hiddenFields({ csrf_token: reply.csrfToken() });
 }
 
 /** Failures of pages as pages, in the frame of the fleet. */
@@ -257,12 +269,12 @@ export function pageErrors(app: FastifyInstance, context: PageContext): void {
       // The token is checked before anybody asks who has sent it.
       const session = sessionOf<PageSession>(request);
       request.person = (await userOfSession(context.users, session)) ?? null;
-      const visit = visitOf(request, reply);
-      return reply.send(framed(context, visit, refusedForm(visit, status)));
+      const visit = new Visit(context, request, reply);
+      return reply.send(visit.framed(refusedForm(visit, status)));
     }
     const seconds = Number(headers['retry-after']);
     const retrySeconds = request.method === 'GET' && seconds > 0 ? seconds : undefined;
-    const frame = frameOf(context, visitOf(request, reply));
+    const frame = frameOf(new Visit(context, request, reply));
     const links = [{ name: 'All runs', href: '/tests' }];
     if (request.person === null) links.push({ name: 'Log in', href: '/login' });
     const title = code === 'RECORD_UNKNOWN' ? detail : undefined;
@@ -290,13 +302,16 @@ function refusedForm(visit: Visit, status: number): Shown {
   const text = 'The form was too old, or sent from another site. Please try again.';
   const typed = typedIn(visit);
   const back = pageOf(visit.request)?.href ?? '/tests';
-  const title = 'The form was not taken';
   const body = html`<div class="stack"><p>Copy what you need, and send the form again.</p>
 ${facts(typed)}</div>`;
-  const main = html`<div class="narrow">${pageHead({ title })}
-${notice({ verdict, text, tone: 'bad', action: button({ label: 'Back', href: back }) })}
-${typed.length > 0 && card({ id: 'typed', title: 'What you sent', body })}</div>`;
-  return { title, main, status };
+  const main = html`${notice({
+    verdict,
+    text,
+    tone: 'bad',
+    action: button({ label: 'Back', href: back }),
+  })}
+${typed.length > 0 && card({ id: 'typed', title: 'What you sent', body })}`;
+  return { title: 'The form was not taken', look: 'narrow', main, status };
 }
 
 /** Longest form that is kept for who has to log in first, in characters. */
@@ -351,22 +366,6 @@ export interface Attempt {
   readonly faults?: FieldErrors;
   /** The faults in words for people. */
   readonly problem?: string;
-}
-
-/** Does an operation for the visitor; throws failures that are no refusals. */
-export async function attempt(
-  context: PageContext,
-  visit: Visit,
-  name: string,
-  input: object,
-): Promise<Attempt> {
-  try {
-    return { value: await operateAs(context, name, input, actorOf(visit)) };
-  } catch (error) {
-    const faults = faultsOf(error);
-    if (faults === undefined) throw error;
-    return { faults, problem: Object.values(faults).join(' ') };
-  }
 }
 
 function sentence(text: string): string {
