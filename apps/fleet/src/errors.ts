@@ -18,3 +18,8 @@ export type FleetErrorCode = keyof typeof faults;
 
 /** A request that is refused with a status and changes nothing. */
 export const fleetError: ErrorMaker<FleetErrorCode> = errorMaker(faults);
+
+/** Throws `REQUEST_REFUSED` with the complaint unless it holds. */
+export function demand(holds: boolean, complaint: string): asserts holds {
+  if (!holds) throw fleetError('REQUEST_REFUSED', complaint);
+}

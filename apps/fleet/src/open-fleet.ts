@@ -80,7 +80,7 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
   const database = await Database.open<FleetSchema>({ url, connectionsMax });
   try {
     const errors = new RecentErrors({ clock });
-    const context = await contextOf(options, { database, errors, clock });
+    const context = await contextOf(options, database, errors, clock);
     const server = await openServer(options, context, errors);
     const { files, feed, primary, contributors } = context;
     const last = [jobs(context), lifeLog(context, server)];
@@ -93,15 +93,11 @@ export async function openFleet(options: OpenFleetOptions): Promise<FleetService
   }
 }
 
-interface Foundation {
-  readonly database: Database<FleetSchema>;
-  readonly errors: RecentErrors;
-  readonly clock: Clock;
-}
-
 async function contextOf(
   options: OpenFleetOptions,
-  { database, errors, clock }: Foundation,
+  database: Database<FleetSchema>,
+  errors: RecentErrors,
+  clock: Clock,
 ): Promise<Context> {
   const { random = systemRandom, leaseMs = 5_000, baseUrl, foreignRepos = false } = options;
   const storage = new FleetStorage(database);

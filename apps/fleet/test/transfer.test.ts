@@ -40,7 +40,6 @@ async function filled(folder: string, rows = 1_234): Promise<string> {
       .execute();
   }
   await storage.setDocument('kept', { é: [1, null] });
-  await storage.setDocument('server_address', { url: 'http://127.0.0.1:1', instance: 'x' });
   const pgn = { run_id: 'a'.repeat(24), task_id: 0, size: 5, stored_at: 1.5, sha256: 'ab' };
   await database.kysely.insertInto('pgns').values(pgn).execute();
   return data;
@@ -87,7 +86,7 @@ describe('export and import', () => {
       readFileSync(join(to, 'nets', 'nn-0123456789ab.nnue')).equals(Buffer.alloc(600_000, 7)),
     );
     assert.equal(readFileSync(join(to, 'pgns', 'a'.repeat(24), '0-ab.pgn.gz'), 'utf8'), 'games');
-    assert.doesNotMatch(text, /server_address|primary_instance|half/);
+    assert.doesNotMatch(text, /primary_instance|half/);
     assert.equal(
       readdirSync(to).some((name) => name.startsWith('.import')),
       false,

@@ -5,7 +5,6 @@ import { pause } from 'spillway/internal';
 import { StopSignal, UsageError } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
 import { sampleBooks, sampleRuns } from '../operations/sample.ts';
-import type { ShownUser } from '../operations/user-operations.ts';
 import { scoreOf } from '../statistics/elo.ts';
 import { randomPassword } from '../users/password.ts';
 import { type AssignedTask, demoUsername as username } from '../world/request-task.ts';
@@ -78,7 +77,7 @@ class DemoWorkers {
   async open(): Promise<void> {
     const { operator } = this.#options;
     const password = this.#password;
-    const users = (await operator.call('user-list', {})) as ShownUser[];
+    const users = (await operator.call('user-list', {})) as { username: string }[];
     const isKnown = users.some((user) => user.username === username);
     if (isKnown) await operator.call('user-password', { username, password });
     else await operator.call('user-add', { username, password, machines: 1_000 });

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { UsageError } from 'spillway-cli';
 import type { Settings } from '../settings.ts';
 
@@ -21,15 +21,7 @@ export async function noteDatabase(settings: Used): Promise<void> {
  * command made there nobody would ever see.
  */
 export async function demandUsedDatabase(settings: Used): Promise<void> {
-  const own = join(settings.data, 'fleet.db');
-  if (settings.database !== `sqlite:${own}`) return;
-  const older = resolve('data', 'fleet.db');
-  if (settings.data === resolve('data/fleet') && !existsSync(own) && existsSync(older)) {
-    throw new UsageError(
-      `--data: the default is ./data/fleet now, and there is a database in ./data\n` +
-        'Give --data data to use that one, or move its files to ./data/fleet.',
-    );
-  }
+  if (settings.database !== `sqlite:${join(settings.data, 'fleet.db')}`) return;
   const used = (await readFile(noteOf(settings), 'utf8').catch(() => '')).trim();
   if (used === '' || used === settings.database || used.startsWith('sqlite:')) return;
   throw new UsageError(

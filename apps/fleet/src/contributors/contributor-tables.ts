@@ -1,8 +1,8 @@
 import type { CompiledQuery } from 'kysely';
-import type { Database } from 'spillway-sql';
 import { gameDuration } from '../statistics/time-control.ts';
 import { fenceQuery } from '../storage/change-writer.ts';
-import type { ContributorRow, FleetSchema } from '../storage/fleet-schema.ts';
+import type { ContributorRow } from '../storage/fleet-schema.ts';
+import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { taskRecord, upserts } from '../storage/rows.ts';
 import type { RunArgs, RunRecord, TaskRecord } from '../world/records.ts';
 import { gamesOf } from '../world/world.ts';
@@ -57,8 +57,6 @@ export interface Contributor extends Contribution {
   readonly username: string;
   /** Games per hour that the user's active workers play now. */
   readonly games_per_hour: number;
-  /** Empty, or the address of a repository. */
-  readonly tests_repo: string;
 }
 
 /** All that was ever finished, or what the last 30 days have seen. */
@@ -81,22 +79,23 @@ const pageSize = 500;
 
 /** The tables of what users gave. Nobody but the primary's one job writes them. */
 export class ContributorTables {
-  readonly #database: Database<FleetSchema>;
+  readonly #storage: FleetStorage;
+  readonly #database: FleetStorage['database'];
 
-  constructor(database: Database<FleetSchema>) {
-    this.#database = database;
+  constructor(storage: FleetStorage) {
+    this.#storage = storage;
+    this.#database = storage.database;
   }
 
   /** The most hours first. */
   async list(table: ContributorTable, signal?: AbortSignal): Promise<Contributor[]> {
     const rows = await this.#database.kysely
       .selectFrom(table)
-      .leftJoin('users', 'users.username', `${table}.username`)
-      .select([`${table}.username`, 'cpu_hours', 'record', 'users.tests_repo'])
+      .selectAll()
       .orderBy('cpu_hours', 'desc')
-      .orderBy(`${table}.username`)
+      .orderBy('username')
       .execute({ signal });
-    return rows.map((row) => ({ ...contributorOf(row), tests_repo: row.tests_repo ?? '' }));
+    return rows.map(contributorOf);
   }
 
   /** The next runs after an id, and whether what was counted of them is no longer true. */
@@ -130,8 +129,7 @@ export class ContributorTables {
 
   /** Sums up a stored run's tasks by user, read a few at a time. */
   async contributionsOf(runId: string): Promise<Contributions> {
-    const { kysely } = this.#database;
-    const run = await kysely
+    const run = await this.#database.kysely
       .selectFrom('runs')
       .select('record')
       .where('id', '=', runId)
@@ -139,19 +137,10 @@ export class ContributorTables {
     const args: RunArgs = (JSON.parse(run.record) as RunRecord).args;
     const sums = new Contributions();
     sums.addTest(args.username);
-    for (let next = 0; ; ) {
-      const page = await kysely
-        .selectFrom('tasks')
-        .selectAll()
-        .where('run_id', '=', runId)
-        .where('id', '>=', next)
-        .orderBy('id')
-        .limit(pageSize)
-        .execute();
+    for await (const page of this.#storage.pagesOf('tasks', runId)) {
       for (const row of page) sums.addTask(args, taskRecord(row));
-      if (page.length < pageSize) return sums;
-      next = (page.at(-1) as { id: number }).id + 1;
     }
+    return sums;
   }
 
   /** One page of the counted sums of finished runs that began after `since`, by run id. */
@@ -192,7 +181,7 @@ export class ContributorTables {
     ]);
   }
 
-  async #totalsOf(names: readonly string[]): Promise<Map<string, Omit<Contributor, 'tests_repo'>>> {
+  async #totalsOf(names: readonly string[]): Promise<Map<string, Contributor>> {
     const rows = await this.#database.kysely
       .selectFrom('contributors')
       .selectAll()
@@ -231,13 +220,13 @@ export function countedOf(counted: string | null): [string, Contribution][] {
   return counted === null ? [] : (JSON.parse(counted) as [string, Contribution][]);
 }
 
-function rowOf({ username, cpu_hours, ...rest }: Omit<Contributor, 'tests_repo'>): ContributorRow {
+function rowOf({ username, cpu_hours, ...rest }: Contributor): ContributorRow {
   const { games, games_per_hour, tests, last_updated } = rest;
   const record = JSON.stringify({ games, games_per_hour, tests, last_updated });
   return { username, cpu_hours, record };
 }
 
-function contributorOf(row: ContributorRow): Omit<Contributor, 'tests_repo'> {
+function contributorOf(row: ContributorRow): Contributor {
   const { username, cpu_hours } = row;
   const none = { games: 0, games_per_hour: 0, tests: 0, last_updated: 0 };
   return { username, cpu_hours, ...none, ...(JSON.parse(row.record) as object) };

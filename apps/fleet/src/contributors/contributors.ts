@@ -36,7 +36,7 @@ export class Contributors implements Part {
 
   constructor(options: ContributorsOptions) {
     this.#options = options;
-    this.#tables = new ContributorTables(options.storage.database);
+    this.#tables = new ContributorTables(options.storage);
     const { clock, onFailure } = options;
     const name = 'count contributors';
     const onError = (error: unknown) => onFailure(name, error);

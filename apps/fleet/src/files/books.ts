@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import type { Database } from 'spillway-sql';
-import { fleetError } from '../errors.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { demand } from '../errors.ts';
+import { isRecord, patterns } from '../protocol/patterns.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 
 /** A book of openings, as the list of books has it. */
@@ -24,9 +24,8 @@ const booksMax = 10_000;
 
 /** Checks a list of books by name; throws `REQUEST_REFUSED`. */
 export function readBookList(list: unknown): ReadonlyMap<string, BookEntry> {
-  const isObject = typeof list === 'object' && list !== null && !Array.isArray(list);
-  demand(isObject, 'the list of books must be an object');
-  const entries = Object.entries(list as object);
+  demand(isRecord(list), 'the list of books must be an object');
+  const entries = Object.entries(list);
   demand(entries.length <= booksMax, `a list of books has at most ${booksMax}`);
   return new Map(entries.map(([name, entry]) => [name, readBookEntry(name, entry)]));
 }
@@ -47,10 +46,6 @@ export function isBookName(name: string): boolean {
   return patterns.book.test(name) && /^[\w][\w.+-]{0,199}$/.test(name);
 }
 
-function demand(holds: boolean, complaint: string): void {
-  if (!holds) throw fleetError('REQUEST_REFUSED', complaint);
-}
-
 /** A book of openings with what the list says of it; of PGN, openings are counted as white's. */
 export interface Book extends BookEntry {
   readonly name: string;
@@ -59,9 +54,7 @@ export interface Book extends BookEntry {
 /** Reads a book in constant memory; throws `REQUEST_REFUSED` for what is not one. */
 export async function readBook(path: string): Promise<Book> {
   const name = basename(path);
-  if (!isBookName(name)) {
-    throw fleetError('REQUEST_REFUSED', `${name}: a book is called *.epd or *.pgn`);
-  }
+  demand(isBookName(name), `${name}: a book is called *.epd or *.pgn`);
   const hash = createHash('sha384');
   const counter = new OpeningCounter(name.endsWith('.pgn'));
   let isAfterReturn = false;
@@ -74,7 +67,7 @@ export async function readBook(path: string): Promise<Book> {
     counter.take(text);
   }
   const counts = counter.end();
-  if (counts.total === 0) throw fleetError('REQUEST_REFUSED', `${name}: has no openings`);
+  demand(counts.total > 0, `${name}: has no openings`);
   return { name, ...counts, min_depth: null, max_depth: null, sri: hash.digest('base64') };
 }
 

@@ -10,7 +10,7 @@ import type { Gate } from 'spillway';
 import { check } from 'spillway/internal';
 import type { Piece } from 'spillway-http';
 import { fleetError } from '../errors.ts';
-import { ltcFrom } from '../read/stored-runs.ts';
+import { ltcFrom } from '../statistics/time-control.ts';
 import type { PgnRow } from '../storage/fleet-schema.ts';
 import { DraftFile, type FolderOptions, sweepDrafts } from './draft-file.ts';
 import { UploadBody } from './upload-body.ts';
@@ -172,20 +172,15 @@ export class Pgns {
   }
 }
 
-export interface GzipCheckOptions {
-  /** The length of the file, in bytes. */
-  readonly bytes: number;
-  /** The most that may come out of it, in bytes. */
-  readonly textBytesMax: number;
-  readonly signal?: AbortSignal | undefined;
-}
-
 /**
  * Checks that a file is whole gzip from its first byte to its last, so that it can stand between
  * others; throws `REQUEST_REFUSED` or `REQUEST_TOO_LARGE`. The unpacked text is not kept.
  */
-export async function checkGzip(path: string, options: GzipCheckOptions): Promise<void> {
-  const { bytes, textBytesMax, signal } = options;
+async function checkGzip(
+  { path, bytes }: DraftFile,
+  textBytesMax: number,
+  signal: AbortSignal,
+): Promise<void> {
   const gunzip = createGunzip({ chunkSize: 262_144 });
   let textBytes = 0;
   const count = async (text: AsyncIterable<Buffer>) => {
@@ -245,7 +240,7 @@ export async function receivePgn(
   const task = await admit(upload.end(), signal);
   if (upload.gamesFault !== undefined) throw fleetError('REQUEST_REFUSED', upload.gamesFault);
   using _permit = await options.checks.enter({ signal });
-  await checkGzip(draft.path, { bytes: draft.bytes, textBytesMax, signal });
+  await checkGzip(draft, textBytesMax, signal);
   await games.put(task, draft);
 }
 

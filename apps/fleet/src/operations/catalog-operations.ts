@@ -61,7 +61,7 @@ export const contributorOperations: Readonly<Record<string, AnyOperation>> = {
     },
     role: 'reader',
     do: async ({ storage }, { month, limit }) => {
-      const tables = new ContributorTables(storage.database);
+      const tables = new ContributorTables(storage);
       const all = await tables.list(month ? 'top_month' : 'contributors');
       return all.slice(0, limit).map(({ username, cpu_hours, games, tests, last_updated }) => ({
         username,

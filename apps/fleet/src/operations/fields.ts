@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { SpillwayError } from 'spillway';
 import { didYouMean } from 'spillway-cli';
+import { isRecord } from '../protocol/patterns.ts';
 
 /** One complaint about a field of what a person sent. */
 export interface FieldFault {
@@ -135,9 +136,8 @@ export function readFields<F extends Fields>(
   faults: FieldFault[],
   prefix = '',
 ): InputOf<F> {
-  const isObject = typeof input === 'object' && input !== null && !Array.isArray(input);
-  const sent = isObject ? (input as Record<string, unknown>) : {};
-  if (!isObject) {
+  const sent = isRecord(input) ? input : {};
+  if (sent !== input) {
     const field = prefix.replace(/\.$/, '');
     faults.push({ field, message: 'must be an object with named fields' });
   }

@@ -1,6 +1,7 @@
 import type { Github } from '../outside/github.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { isRecord, patterns } from '../protocol/patterns.ts';
 import { brackets } from '../statistics/run-statistics.ts';
+import { ltcFrom } from '../statistics/time-control.ts';
 import type { RunArgs } from '../world/records.ts';
 import { hashSize } from '../world/request-task.ts';
 import { demandFaultless, type FieldFault, InputError } from './fields.ts';
@@ -84,15 +85,13 @@ export async function completeSubmission(
   sent: unknown,
   github: Pick<Github, 'branch'> | undefined,
 ): Promise<unknown> {
-  const isObject = typeof sent === 'object' && sent !== null && !Array.isArray(sent);
-  if (github === undefined || !isObject) return sent;
-  const fields = sent as Fields;
+  if (github === undefined || !isRecord(sent)) return sent;
   const [ours, theirs] = await Promise.all([
-    found(fields, 'new', github),
-    found(fields, 'base', github),
+    found(sent, 'new', github),
+    found(sent, 'base', github),
   ]);
-  const { info = ours.msg_new } = fields;
-  return { ...theirs, ...ours, ...withoutAbsent(fields), ...(info !== undefined && { info }) };
+  const { info = ours.msg_new } = sent;
+  return { ...theirs, ...ours, ...withoutAbsent({ ...sent, info }) };
 }
 
 async function found(
@@ -154,12 +153,10 @@ export const presets: ReadonlyMap<string, Preset> = new Map(
   }),
 );
 
-const longBaseSeconds = 40;
-
 /** Describes a new run in the event log: `SPRT<0.00,2.00> TC:10+0.1 Book:b.epd Threads:1 …` */
 export function submissionText(args: RunArgs): string {
   const { tc, new_tc, book, threads, base_options, new_options } = args;
-  const isLong = Number.parseFloat(tc) >= longBaseSeconds;
+  const isLong = Number.parseFloat(tc) >= ltcFrom;
   const odds = new_tc === tc ? '' : `[${new_tc}]`;
   return [
     stopRule(args),

@@ -2,20 +2,10 @@ import type { SpillwayError } from 'spillway';
 import { table } from 'spillway-cli';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
-import { impossibleHash, linkMs, passwordLink } from '../users/password.ts';
+import { impossibleHash, linkMs, newPasswordMax, passwordLink } from '../users/password.ts';
 import { approversGroup, type User } from '../users/users.ts';
 import { type Field, flag, integerIn, optional, secret, text } from './fields.ts';
 import { type AnyOperation, accountField, operation } from './operation.ts';
-
-/** A user as operators see one. */
-export interface ShownUser
-  extends Pick<User, 'username' | 'machine_limit' | 'email' | 'tests_repo'> {
-  readonly status: 'active' | 'pending' | 'blocked';
-  readonly approver: boolean;
-  readonly registered: string;
-  /** False for an account that was imported and has not chosen a password yet. */
-  readonly has_password: boolean;
-}
 
 export const newName: Field<string> = text({
   about: 'user name (2 to 64 letters and digits)',
@@ -24,8 +14,8 @@ export const newName: Field<string> = text({
 });
 
 const password = secret({
-  rule: 'a password of 1 to 72 characters',
-  holds: (value) => value.length >= 1 && value.length <= 72,
+  rule: `a password of 1 to ${newPasswordMax} characters`,
+  holds: (value) => value.length >= 1 && value.length <= newPasswordMax,
 });
 
 export const emailField: Field<string> = text({
@@ -196,7 +186,7 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
   }),
 };
 
-function changed(username: string, user: User | undefined): ShownUser {
+function changed(username: string, user: User | undefined) {
   if (user !== undefined) return shown(user);
   throw unknownUser(username);
 }
@@ -205,7 +195,8 @@ function unknownUser(username: string): SpillwayError {
   return fleetError('RECORD_UNKNOWN', `there is no user ${username}; see fleet user list`);
 }
 
-function shown(user: User): ShownUser {
+/** A user as operators see one. */
+function shown(user: User) {
   const waiting = user.pending ? 'pending' : 'active';
   return {
     username: user.username,
@@ -215,6 +206,7 @@ function shown(user: User): ShownUser {
     email: user.email,
     tests_repo: user.tests_repo,
     registered: new Date(user.registration_time).toISOString(),
+    // An account that was imported has none before its owner has chosen one.
     has_password: user.password_hash !== impossibleHash,
   };
 }

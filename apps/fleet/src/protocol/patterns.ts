@@ -24,6 +24,11 @@ export const patterns: Readonly<Record<PatternName, RegExp>> = {
   username: /^[A-Za-z0-9]{2,}$/,
 };
 
+/** True for an object with named fields, and not for a list. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** Processors that a worker may name; one that does not know its own says `unknown`. */
 export const architectures: readonly string[] = (
   'apple-silicon armv7 armv7-neon armv8 armv8-dotprod e2k general-32 general-64 loongarch64 ' +

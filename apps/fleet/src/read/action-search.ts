@@ -1,7 +1,8 @@
 import { RE2JS } from 're2js';
 import sift from 'sift';
 import { nextTurn } from 'spillway/internal';
-import { fleetError } from '../errors.ts';
+import { demand, fleetError } from '../errors.ts';
+import { isRecord } from '../protocol/patterns.ts';
 import type { ActionRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 
@@ -77,8 +78,8 @@ function testOf(query: object): (entry: Entry) => boolean {
 }
 
 function patternOf(source: unknown, options: unknown): RE2JS {
-  demand(typeof source === 'string' && source.length <= expressionMax, '$regex: a short text');
-  demand(typeof options === 'string' && /^[ims]*$/.test(options), '$options: i, m or s');
+  demandQuery(typeof source === 'string' && source.length <= expressionMax, '$regex: a short text');
+  demandQuery(typeof options === 'string' && /^[ims]*$/.test(options), '$options: i, m or s');
   const [lead = '', inline = ''] = leadingFlags.exec(source as string) ?? [];
   const all = [...`${options}${inline}`] as (keyof typeof flags)[];
   const bits = all.reduce((sum, flag) => sum | flags[flag], 0);
@@ -130,34 +131,34 @@ function entryOf({ id, ...row }: ActionRow): Entry {
 
 /** Refuses what is too long, what is no query, and operators that run code. */
 function checkQuery(query: unknown, depth: number, conditions: { left: number }): void {
-  demand(isObject(query), 'an object is needed');
-  demand(depth <= depthMax, 'too deep');
+  demandQuery(isRecord(query), 'an object is needed');
+  demandQuery(depth <= depthMax, 'too deep');
   for (const [key, value] of Object.entries(query as object)) {
     conditions.left -= 1;
-    demand(conditions.left >= 0, 'too long');
+    demandQuery(conditions.left >= 0, 'too long');
     if (groups.includes(key)) {
-      demand(Array.isArray(value) && value.length > 0, `${key}: a list is needed`);
+      demandQuery(Array.isArray(value) && value.length > 0, `${key}: a list is needed`);
       for (const one of value) checkQuery(one, depth + 1, conditions);
       continue;
     }
-    demand(!key.startsWith('$'), `${key} is not known`);
+    demandQuery(!key.startsWith('$'), `${key} is not known`);
     checkField(value, depth, conditions);
   }
 }
 
 function checkField(value: unknown, depth: number, conditions: { left: number }): void {
   if (typeof value !== 'object' || value === null) return;
-  demand(isObject(value) && Object.keys(value).length > 0, 'a value or an operator is needed');
-  demand(depth <= depthMax, 'too deep');
-  demand(!('$options' in value) || '$regex' in value, '$options needs a $regex');
+  demandQuery(isRecord(value) && Object.keys(value).length > 0, 'a value or an operator is needed');
+  demandQuery(depth <= depthMax, 'too deep');
+  demandQuery(!('$options' in value) || '$regex' in value, '$options needs a $regex');
   for (const [name, operand] of Object.entries(value)) {
     conditions.left -= 1;
-    demand(conditions.left >= 0, 'too long');
-    demand(operators.includes(name) || name in orders, `${name} is not known`);
+    demandQuery(conditions.left >= 0, 'too long');
+    demandQuery(operators.includes(name) || name in orders, `${name} is not known`);
     const isList = name === '$in' || name === '$nin';
     if (name === '$not') checkField(operand, depth + 1, conditions);
-    else if (isList) demand(isListOfValues(operand), `${name}: a short list is needed`);
-    else demand(!isObject(operand) && !Array.isArray(operand), `${name}: a value is needed`);
+    else if (isList) demandQuery(isListOfValues(operand), `${name}: a short list is needed`);
+    else demandQuery(!isRecord(operand) && !Array.isArray(operand), `${name}: a value is needed`);
   }
 }
 
@@ -166,10 +167,6 @@ function isListOfValues(value: unknown): boolean {
   return value.every((one) => typeof one !== 'object' || one === null);
 }
 
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function demand(holds: boolean, complaint: string): void {
-  if (!holds) throw fleetError('REQUEST_REFUSED', `query: ${complaint}`);
+function demandQuery(holds: boolean, complaint: string): asserts holds {
+  demand(holds, `query: ${complaint}`);
 }

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { sprtElo } from '../statistics/sprt.ts';
+import { ltcFrom } from '../statistics/time-control.ts';
 import type { RunRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { badTaskRecord } from '../storage/rows.ts';
@@ -124,9 +125,6 @@ export interface FinishedQuery {
   /** Last updated then or later, in UNIX milliseconds. @default at any time */
   readonly since?: number | undefined;
 }
-
-/** Seconds from which on a time control is a long one. */
-export const ltcFrom = 40;
 
 const pageSize = 50;
 const pagesMax = 1_000_000;

@@ -15,7 +15,7 @@ import { logWorker } from '../world/manage.ts';
 import type { Decision } from '../world/records.ts';
 import { type AssignedTask, type NoTask, requestTask } from '../world/request-task.ts';
 import { beat, failTask, requestSpsa, stopByWorker, updateTask } from '../world/update-task.ts';
-import type { World } from '../world/world.ts';
+import { demandOwner, type World } from '../world/world.ts';
 import { type WorkerCall, type WorkerRouteOptions, WorkerScope } from './worker-scope.ts';
 
 /** The protocol's version; a worker that knows only a smaller one replaces itself. */
@@ -152,7 +152,7 @@ const uploadPgn: FastifyPluginAsync<Context> = async (app, context) => {
 
 /** Checks the run, the task and its owner, in memory or, elsewhere, in what is stored. */
 async function assertOwner({ primary, storage }: Context, request: WorkerRequest): Promise<void> {
-  const { run_id, task_id, worker_info } = request;
+  const { run_id, task_id } = request;
   if (run_id === undefined) return;
   if (primary.isPrimary && primary.world.run(run_id) !== undefined) {
     primary.world.find(request);
@@ -162,8 +162,5 @@ async function assertOwner({ primary, storage }: Context, request: WorkerRequest
   if (task === undefined) throw fleetError('REQUEST_REFUSED', `Invalid run_id: ${run_id}`);
   if (task_id === undefined) return;
   if (task === null) throw fleetError('REQUEST_REFUSED', `Invalid task_id: ${task_id}`);
-  for (const key of ['unique_key', 'username'] as const) {
-    if (worker_info[key] === task.worker_info[key]) continue;
-    throw fleetError('REQUEST_REFUSED', `Invalid ${key} for task ${run_id}/${task_id}`);
-  }
+  demandOwner(request, task);
 }

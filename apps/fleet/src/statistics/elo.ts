@@ -1,4 +1,4 @@
-import { fleetError } from '../errors.ts';
+import { demand } from '../errors.ts';
 import {
   type Counts,
   countsOf,
@@ -195,8 +195,4 @@ function readNumber(query: EloQuery, key: string): number {
   const number = text.trim() === '' ? NaN : Number(text);
   demand(Number.isFinite(number), `${key}: not a number`);
   return number;
-}
-
-function demand(holds: boolean, complaint: string): asserts holds {
-  if (!holds) throw fleetError('REQUEST_REFUSED', complaint);
 }

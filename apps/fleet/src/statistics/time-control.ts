@@ -3,6 +3,9 @@ import { expectedOvershoot, type Sprt } from './sprt.ts';
 /** Accepts `10+0.1`, `40/60+0.6`, `5`; the number of moves does not start with a zero. */
 export const timeControlPattern: RegExp = /^([1-9]\d*\/)?\d+(\.\d+)?(\+\d+(\.\d+)?)?$/;
 
+/** Seconds from which on the base of a time control is a long one. */
+export const ltcFrom = 40;
+
 const movesPerGame = 68;
 const secondsPerClockSecond = 1.84;
 

@@ -135,16 +135,17 @@ export class FleetStorage {
 
   async #runOf(row: RunRow, signal?: AbortSignal): Promise<Run> {
     const run = new Run(runRecord(row));
-    for await (const page of this.#pagesOf('bad_tasks', row.id, signal)) {
+    for await (const page of this.pagesOf('bad_tasks', row.id, signal)) {
       for (const bad of page) run.badTasks.push(badTaskRecord(bad));
     }
-    for await (const page of this.#pagesOf('tasks', row.id, signal)) {
+    for await (const page of this.pagesOf('tasks', row.id, signal)) {
       run.adopt(page.map(taskRecord));
     }
     return run;
   }
 
-  async *#pagesOf(
+  /** The tasks of a run, or those that were set aside, a page at a time. */
+  async *pagesOf(
     table: 'tasks' | 'bad_tasks',
     runId: string,
     signal?: AbortSignal,

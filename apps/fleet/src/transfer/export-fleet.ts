@@ -8,7 +8,6 @@ export const fleetTables: MovedTables = {
   program: 'fleet',
   migrations: fleetMigrations,
   isMoved: (table) => table !== 'primary_instance',
-  isRowMoved: (table, { name }) => !(table === 'documents' && name === 'server_address'),
 };
 
 /** A piece of a file below the data folder; pieces follow each other. */

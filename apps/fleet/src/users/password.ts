@@ -22,6 +22,9 @@ import { untilAborted } from 'spillway/internal';
 import type { Access } from '../protocol/read-request.ts';
 import type { User } from './users.ts';
 
+/** The longest password that an account can have, in characters. */
+export const newPasswordMax = 72;
+
 /** A password that nobody can guess. */
 export function randomPassword(): string {
   return randomBytes(15).toString('base64url');

@@ -20,7 +20,7 @@ export const approversGroup = 'group:approvers';
 
 export type UserChange = Partial<Omit<User, 'username' | 'registration_time'>>;
 
-/** A user with a password of 1 to 72 characters; who is not accepted yet is `pending`. */
+/** A user; who is not accepted yet is `pending`. */
 export type NewUser = Omit<UserChange, 'password_hash'> & {
   readonly username: string;
   readonly password: string;
@@ -37,7 +37,6 @@ export interface UserLog {
 /** Age up to which a user's row is believed: other instances and the command line change it too. */
 const freshMs = 2_000;
 const cachedMax = 20_000;
-const passwordMax = 72;
 
 /** All users, and who of them may come in. */
 export class Users {
@@ -112,7 +111,6 @@ export class Users {
 
   /** Adds a user, with an entry in the log if `by` did it; throws `USER_EXISTS`. */
   async add({ password, ...given }: NewUser, by?: string): Promise<User> {
-    checkPassword(password);
     const user: User = {
       pending: true,
       blocked: false,
@@ -162,7 +160,6 @@ export class Users {
   }
 
   async setPassword(username: string, password: string, by?: string): Promise<User | undefined> {
-    checkPassword(password);
     const password_hash = await hashPassword(password);
     const message = 'password changed';
     const log = by === undefined ? undefined : ({ by, action: 'modify_user', message } as const);
@@ -205,11 +202,6 @@ export class Users {
     this.#version += 1;
     this.#seen.delete(username);
   }
-}
-
-function checkPassword(password: string): void {
-  if (password.length >= 1 && password.length <= passwordMax) return;
-  throw fleetError('REQUEST_REFUSED', `A password has 1 to ${passwordMax} characters`);
 }
 
 function userOf({ pending, blocked, groups, ...row }: UserRow): User {

@@ -2,7 +2,7 @@ import type { Clock, Random } from 'spillway';
 import { fleetError } from '../errors.ts';
 import type { WorkerInfo } from '../protocol/read-request.ts';
 import type { WorkerPairs } from '../statistics/run-statistics.ts';
-import type { Changes } from './records.ts';
+import type { Changes, TaskRecord } from './records.ts';
 import type { Run, Task } from './run.ts';
 
 export interface WorldOptions {
@@ -124,10 +124,7 @@ export class World {
     if (task_id === undefined) return undefined;
     const task = run.tasks[task_id];
     if (task === undefined) throw fleetError('REQUEST_REFUSED', `Invalid task_id: ${task_id}`);
-    for (const key of ['unique_key', 'username'] as const) {
-      if (worker_info[key] === task.record.worker_info[key]) continue;
-      throw fleetError('REQUEST_REFUSED', `Invalid ${key} for task ${run_id}/${task_id}`);
-    }
+    demandOwner({ run_id, task_id, worker_info }, task.record);
     return task;
   }
 
@@ -239,6 +236,17 @@ export class World {
   #forget(run: Run): void {
     this.#finished.delete(run);
     this.#runs.delete(run.id);
+  }
+}
+
+/** Refuses a worker that asks about a task of another one. */
+export function demandOwner(
+  { run_id, task_id, worker_info }: TaskRef,
+  { worker_info: owner }: Pick<TaskRecord, 'worker_info'>,
+): void {
+  for (const key of ['unique_key', 'username'] as const) {
+    if (worker_info[key] === owner[key]) continue;
+    throw fleetError('REQUEST_REFUSED', `Invalid ${key} for task ${run_id}/${task_id}`);
   }
 }
 
