@@ -27,10 +27,10 @@ describe('a backup of a ranker', () => {
     {
       await using other = await Database.open({ url });
       const statements = ['create table runs (id integer)'];
-      await other.migrate([{ number: 1, name: 'runs', statements }]);
+      await other.migrate([{ number: 1, name: 'runs', statements }], { program: 'fleet' });
     }
     await assert.rejects(restore({ database: url, source: all([]) }), {
-      message: 'the database is of another program, whose first tables are "runs"',
+      message: 'the database belongs to fleet: ranker needs another one',
     });
   });
 

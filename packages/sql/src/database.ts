@@ -36,7 +36,7 @@ import {
   word,
 } from 'spillway/internal';
 import { type Engine, type RunIn, type SqlConnection, SqlDriver } from './connection.ts';
-import { type DatabaseKind, type Migration, migrate } from './migrate.ts';
+import { type DatabaseKind, type MigrateOptions, type Migration, migrate } from './migrate.ts';
 import type { PostgresStats } from './postgres/engine.ts';
 import { commitInSqlite, SqliteEngine, type SqliteStats } from './sqlite-engine.ts';
 
@@ -166,7 +166,7 @@ export class Database<Schema> implements Part, AsyncDisposable {
   }
 
   /** Applies the migrations that have not been applied yet; gives how many this call applied. */
-  migrate(migrations: readonly Migration[], options: RunOptions = {}): Promise<number> {
+  migrate(migrations: readonly Migration[], options: MigrateOptions = {}): Promise<number> {
     const target = { engine: this.#engine, kind: this.kind, table: 'spillway_migrations' };
     return migrate(target, migrations, options);
   }

@@ -6,7 +6,7 @@ export {
   type DatabaseOptions,
   type DatabaseStats,
 } from './database.ts';
-export type { DatabaseKind, Migration } from './migrate.ts';
+export type { DatabaseKind, MigrateOptions, Migration } from './migrate.ts';
 export type { PostgresStats } from './postgres/engine.ts';
 export {
   PostgresStore,

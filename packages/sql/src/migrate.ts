@@ -15,6 +15,11 @@ export interface Migration {
   readonly statements: readonly string[] | Readonly<Record<DatabaseKind, readonly string[]>>;
 }
 
+export interface MigrateOptions extends RunOptions {
+  /** Name of the program whose tables they are; others are told it. @default none */
+  readonly program?: string | undefined;
+}
+
 interface Target {
   readonly engine: Engine<unknown>;
   readonly kind: DatabaseKind;
@@ -32,12 +37,15 @@ const racesMax = 20;
 export async function migrate(
   { engine, kind, table }: Target,
   migrations: readonly Migration[],
-  options: RunOptions,
+  options: MigrateOptions,
 ): Promise<number> {
   for (const [at, { number }] of migrations.entries()) {
     assert(number === at + 1, `migrations must be numbered from 1 without gaps, got ${number}`);
   }
-  const step = (run: RunSql) => applyNext(run, { kind, table }, migrations);
+  const step = async (run: RunSql) => {
+    if (options.program !== undefined) await demandOwner(run, kind, options.program);
+    return applyNext(run, { kind, table }, migrations);
+  };
   let applied = 0;
   for (let overtaken = 0; ; ) {
     try {
@@ -50,6 +58,19 @@ export async function migrate(
       if (!isRace || overtaken > migrations.length + racesMax) throw error;
     }
   }
+}
+
+/** Refuses a database of another program; the first one that migrates it notes its name. */
+async function demandOwner(run: RunSql, kind: DatabaseKind, program: string): Promise<void> {
+  await run('create table if not exists spillway_program (name text primary key)');
+  const [owner] = await run('select name from spillway_program');
+  if (owner?.name === program) return;
+  if (owner !== undefined) {
+    const message = `the database belongs to ${owner.name}: ${program} needs another one`;
+    throw new SpillwayError('DATABASE_MIGRATION', message);
+  }
+  const place = kind === 'postgres' ? '$1' : '?';
+  await run(`insert into spillway_program (name) values (${place})`, [program]);
 }
 
 async function applyNext(

@@ -230,6 +230,18 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
       await assert.rejects(database.migrate([first, { ...second, number: 3 }]), /without gaps/);
     });
 
+    it('tells another program whose database it is', async () => {
+      await using database = await open(await freshUrl());
+      assert.equal(await database.migrate(migrations, { program: 'shop' }), 2);
+      assert.equal(await database.migrate(migrations, { program: 'shop' }), 0);
+      assert.equal(await database.migrate(migrations), 0, 'who has no name is believed');
+      const [first] = migrations as [Migration];
+      await assert.rejects(database.migrate([{ ...first, name: 'users' }], { program: 'mill' }), {
+        code: 'DATABASE_MIGRATION',
+        message: 'the database belongs to shop: mill needs another one',
+      });
+    });
+
     it('applies all of a migration or nothing', async () => {
       await using database = await open(await freshUrl());
       const broken = { ...(migrations[0] as Migration) };

@@ -21,7 +21,7 @@ export class FleetStorage {
   }
 
   migrate(signal?: AbortSignal): Promise<number> {
-    return this.database.migrate(fleetMigrations, { signal });
+    return this.database.migrate(fleetMigrations, { program: 'fleet', signal });
   }
 
   /** Loads all unfinished runs with their tasks, and blocked workers. */

@@ -48,7 +48,7 @@ export class RankerStorage {
   }
 
   migrate(signal?: AbortSignal): Promise<number> {
-    return this.database.migrate(rankerMigrations, { signal });
+    return this.database.migrate(rankerMigrations, { program: 'ranker', signal });
   }
 
   /** A JSON value that is kept under a name. */
