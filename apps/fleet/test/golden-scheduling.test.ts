@@ -19,9 +19,8 @@ describe('scheduling like the reference', () => {
 
   it('sizes tasks', () => {
     for (const { tc, threads, concurrency, sprt_batch_size, task_games } of golden.task_size) {
-      const options = { timeControl: tc, threads, concurrency };
-      const batchSize = sprt_batch_size ?? undefined;
-      assert.equal(taskSize({ ...options, batchSize }), task_games);
+      const sprt = sprt_batch_size ? { batch_size: sprt_batch_size } : undefined;
+      assert.equal(taskSize({ tc, threads, sprt }, concurrency), task_games);
     }
   });
 
@@ -29,15 +28,15 @@ describe('scheduling like the reference', () => {
     for (const one of golden.itp) {
       const { throughput, tc, threads, active_runs_of_user, games, llr, elo0, itp } = one;
       const sprt = { llr, elo0 };
-      const run = { throughput, timeControl: tc, threads, activeRuns: active_runs_of_user, games };
-      close(internalThroughput({ ...run, sprt }), itp, one);
+      const at = { games, activeRuns: active_runs_of_user };
+      close(internalThroughput({ throughput, tc, threads, sprt }, at), itp, one);
     }
   });
 
   it('counts the memory that games need', () => {
     for (const { new_options, base_options, concurrency, threads, out } of golden.memory_need_mib) {
       const hashMiB = hashSize(new_options) + hashSize(base_options);
-      assert.equal(memoryNeed({ hashMiB, concurrency, threads }), out);
+      assert.equal(memoryNeed({ hashMiB, threads }, concurrency), out);
     }
   });
 
@@ -49,8 +48,7 @@ describe('scheduling like the reference', () => {
 
   it('paints finished runs in the same colours', () => {
     for (const { args, results, finished, out } of golden.flags) {
-      const { sprt, spsa } = plain(args);
-      closeAll(colours({ finished, results: plain(results), sprt, spsa }), out);
+      closeAll(colours({ finished, results: plain(results), args: plain(args) }), out);
     }
   });
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { dateText } from '../src/read/answers.ts';
-import { shownTask } from '../src/read/stored-runs.ts';
+import { taskAnswer } from '../src/read/stored-runs.ts';
 import { newSprt } from '../src/statistics/sprt.ts';
 import { newSpsa } from '../src/statistics/spsa.ts';
 import { worker } from './fixtures/fleet-scene.ts';
@@ -257,7 +257,7 @@ describe('shown records', () => {
       residual: Infinity,
       residual_color: 'red',
     } as const;
-    assert.deepEqual(JSON.parse(JSON.stringify(shownTask(task))).residual, 'inf');
-    assert.deepEqual(JSON.parse(JSON.stringify(shownTask({ ...task, residual: 3 }))).residual, 3);
+    assert.deepEqual(JSON.parse(JSON.stringify(taskAnswer(task))).residual, 'inf');
+    assert.deepEqual(JSON.parse(JSON.stringify(taskAnswer({ ...task, residual: 3 }))).residual, 3);
   });
 });

@@ -96,7 +96,7 @@ describe('rawStatistics', () => {
 
   it('tell no Elo before the first game', () => {
     const none = { wins: 0, losses: 0, draws: 0, pentanomial: [0, 0, 0, 0, 0] };
-    const { info } = resultText({ results: none, numGames: 1000 });
+    const { info } = resultText({ num_games: 1000 }, none);
     assert.equal(info[0], 'Elo: unknown before any game');
   });
 

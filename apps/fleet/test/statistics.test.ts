@@ -132,9 +132,9 @@ describe('time controls', () => {
   });
 
   it('say how long a fixed number of games takes', () => {
-    const run = { timeControl: '10+0.1', threads: 2, numGames: 4000, games: 1000 };
-    close(remainingHours(run), (30.912 * 3000 * 2) / 3600);
-    assert.equal(remainingHours({ ...run, games: 5000 }), 0);
+    const run = { tc: '10+0.1', threads: 2, num_games: 4000 };
+    close(remainingHours(run, 1000), (30.912 * 3000 * 2) / 3600);
+    assert.equal(remainingHours(run, 5000), 0);
   });
 });
 

@@ -117,7 +117,7 @@ export const any: Field<unknown> = {
   parse: (sent) => sent,
 };
 
-/** The same field, which may be left out. */
+/** A copy of the field that may be left out. */
 export function optional<T>(field: Field<T>): Field<T | undefined> {
   const { holds } = field;
   return {

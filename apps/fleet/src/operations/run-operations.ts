@@ -215,7 +215,8 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       };
       const { activeTasks, tasks, badTasks } = run;
       const counts = { active: activeTasks.size, all: tasks.length, bad: badTasks.length };
-      return { status: run.status, result: resultOf(run), ...record, ...times, tasks: counts };
+      const { info: result } = resultText(record.args, record.results);
+      return { status: run.status, result, ...record, ...times, tasks: counts };
     },
     say: (run) => lines(run).join('\n'),
   }),
@@ -348,14 +349,8 @@ export function shownRun(run: Run): ShownRun {
     priority: args.priority,
     games: `${gamesOf(record.results)}/${args.num_games}`,
     workers: record.workers,
-    result: resultOf(run)[0] ?? '',
+    result: resultText(args, record.results).info[0] ?? '',
   };
-}
-
-function resultOf({ record, args }: Run): readonly string[] {
-  const { results } = record;
-  const { num_games: numGames, sprt, spsa } = args;
-  return resultText({ results, numGames, sprt, spsa }).info;
 }
 
 /** Each value on a line of its own, under its path. */

@@ -294,7 +294,7 @@ const spsaFields = {
 };
 type SpsaInput = InputOf<typeof spsaFields>;
 
-/** The same with the fields of its test, by their paths. */
+/** The fields of a run and of its test, by their paths: `tc`, `sprt.elo0`. */
 export const allRunFields: Fields = {
   ...runFields,
   ...prefixed('sprt.', sprtFields),

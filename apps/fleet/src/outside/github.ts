@@ -39,7 +39,7 @@ export interface CommitRef {
 }
 
 export interface Repository {
-  /** As GitHub spells it today, whatever it was called when asked for. */
+  /** Address with the name that it has at GitHub today. */
   readonly url: string;
   /** The repository that all of this network of forks comes from. */
   readonly rootUrl: string;

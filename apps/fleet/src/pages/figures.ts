@@ -43,7 +43,7 @@ export class Figures {
 
   constructor(options: Context) {
     this.#options = options;
-    // Whoever finishes a run makes the list of finished runs be read again, then shown.
+    // A run that finishes makes the list of finished runs be read again, then shown.
     options.feed.subscribe(() => {
       this.#sample();
       if (this.#lists === options.feed.lists) return;

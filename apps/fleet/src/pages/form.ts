@@ -96,7 +96,7 @@ export function inputs(fields: readonly FormField[], { values, errors = {} }: Fo
   return fields.map(({ isTick, wide, choices, ...look }) => {
     const { name, label } = look;
     if (isTick) return tick({ name, label, checked: values[name] !== undefined });
-    // What was typed stays, but for secrets.
+    // A form that comes back keeps all values but secrets.
     const value = look.type === 'password' ? undefined : values[name];
     const common = { ...look, value, error: errors[name] };
     const part = choices === undefined ? field(common) : choice({ ...common, choices });

@@ -19,7 +19,7 @@ import { eloEstimate } from '../statistics/elo.ts';
 import { fixedGamesState } from '../statistics/run-statistics.ts';
 import { ltcFrom, remainingHours } from '../statistics/time-control.ts';
 import type { RunArgs, RunRecord } from '../world/records.ts';
-import type { Run, RunStatus } from '../world/run.ts';
+import type { RunStatus } from '../world/run.ts';
 import { gamesOf, type Stats } from '../world/world.ts';
 
 /** The state of a run in a word, and the shape that goes with it. */
@@ -94,12 +94,8 @@ export function runUrl(id: string): string {
 }
 
 /** Milliseconds until the run is over with the cores it has; undefined without any. */
-export function msLeft({ args, record }: Pick<Run, 'args' | 'record'>): number | undefined {
-  if (record.cores === 0) return undefined;
-  const { tc: timeControl, threads, num_games: numGames, sprt } = args;
-  const games = gamesOf(record.results);
-  const hours = remainingHours({ timeControl, threads, numGames, games, sprt });
-  return (hours / record.cores) * 3_600_000;
+export function msLeft({ args, results, cores }: RunRecord): number | undefined {
+  return cores === 0 ? undefined : (remainingHours(args, gamesOf(results)) / cores) * 3_600_000;
 }
 
 function nameCell({ _id, args }: RunRecord): Html {
@@ -203,7 +199,7 @@ export const activeColumns = (now: number): RunColumn[] => [
   {
     name: 'About left',
     numeric: true,
-    cell: (record) => duration(msLeft({ record, args: record.args })),
+    cell: (record) => duration(msLeft(record)),
   },
 ];
 

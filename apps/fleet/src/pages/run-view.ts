@@ -94,7 +94,7 @@ function verdictOf(run: Run, now: number): Html {
       ? tell('Waits for a machine.', 'It has its approval, and is played when a worker is free.')
       : tell('Waits for an approver.', 'Nobody plays it before somebody else has approved it.');
   }
-  const left = msLeft(run);
+  const left = msLeft(record);
   const rest = !left ? '' : ` About ${duration(left)} are left with its cores.`;
   const { sprt, spsa } = args;
   if (spsa !== undefined) {
@@ -125,9 +125,8 @@ const endings: Readonly<Record<string, readonly [text: string, tone?: 'good' | '
 
 function resultCard(run: Run): Html {
   const { record, args, games } = run;
-  const { results } = record;
-  const { sprt, spsa, num_games: numGames } = args;
-  const { info } = resultText({ results, numGames, sprt, spsa });
+  const { sprt, spsa } = args;
+  const { info } = resultText(args, record.results);
   const links = html`<p class="small"><a href="/tests/stats/${run.id}">Raw statistics</a>
 ${sprt !== undefined && html`· <a href="/tests/live_elo/${run.id}">Live gauges</a>`}
 ${spsa === undefined && html`· <a href="/api/run_pgns/${run.id}.pgn.gz">Games (PGN)</a>`}

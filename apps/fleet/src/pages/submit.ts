@@ -193,7 +193,7 @@ function valuesOf({ args, id }: Run): QueryTexts {
     adjudication: on(!args.adjudication),
     stop_rule: spsa === undefined ? (sprt === undefined ? 'games' : 'sprt') : 'spsa',
     ...(sprt && { bounds: bounds.some(([each]) => each === both) ? both : 'custom' }),
-    // What is stored is no share any more.
+    // The stored A is a number of iterations, and the field a share.
     spsa_A: '0.1',
     spsa_raw_params: raw?.join('\n') ?? '',
   };

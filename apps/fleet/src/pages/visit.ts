@@ -352,7 +352,7 @@ export function complaintsOf(faults: readonly FieldFault[]): FieldErrors {
   return Object.fromEntries(entries.toReversed());
 }
 
-/** The same of an error; under no name if the whole was refused; undefined for other failures. */
+/** Complaints of a refusal by field, under no name for the whole; undefined for other failures. */
 function faultsOf(error: unknown): FieldErrors | undefined {
   if (error instanceof InputError) return complaintsOf(error.faults);
   const isRefusal = error instanceof SpillwayError && error.code === 'REQUEST_REFUSED';
@@ -369,7 +369,7 @@ export interface Attempt {
 }
 
 function sentence(text: string): string {
-  // What was typed stays in its field, so that it need not be told again.
+  // The field still holds the value, so that the complaint need not repeat it.
   const plain = text.replace(/^(id|by): /, '').replace(/, got .*$/s, '');
   const start = plain.charAt(0).toUpperCase() + plain.slice(1);
   return /[.!?]$/.test(start) ? start : `${start}.`;

@@ -69,7 +69,7 @@ export class Primary implements Part {
     return this.#term?.claim.held === true;
   }
 
-  /** The same, but throws `DATABASE_LOST` while it is not known which instance does. */
+  /** Like {@link isPrimary}, but throws `DATABASE_LOST` while no instance is known to decide. */
   decides(): boolean {
     if (this.isPrimary || this.#state === 'standby') return this.isPrimary;
     throw new SpillwayError('DATABASE_LOST', 'no primary yet', { retryAfterMs: retryMs });
@@ -107,7 +107,7 @@ export class Primary implements Part {
     });
   }
 
-  /** The same for what has no answer. */
+  /** Makes a decision that has no answer; resolves once what it changed is durable. */
   async change(work: (world: World) => Changes): Promise<void> {
     await this.decide((world) => ({ reply: undefined, changes: work(world) }));
   }
@@ -131,7 +131,7 @@ export class Primary implements Part {
     try {
       await untilAborted(this.#started.promise, signal);
     } catch (error) {
-      // What failed to start is not closed by anybody else.
+      // Nobody else closes a part that failed to start.
       await this.close();
       throw error;
     }

@@ -318,7 +318,7 @@ export interface WorkerInfo {
   readonly near_github_api_limit: boolean;
 }
 
-/** The same with what the server adds before it is stored. */
+/** A description of a worker with the two fields that the server adds before it is stored. */
 export interface StoredWorkerInfo extends WorkerInfo {
   readonly remote_addr: string;
   readonly country_code: string;

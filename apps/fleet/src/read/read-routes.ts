@@ -17,12 +17,12 @@ import {
   refuseOtherMethods,
 } from './answers.ts';
 import {
+  eloAnswer,
   finishedQuery,
-  listedRun,
+  runAnswer,
+  runInList,
   type StoredRuns,
-  shownElo,
-  shownRun,
-  shownTask,
+  taskAnswer,
 } from './stored-runs.ts';
 
 /** The longest query about the log, in bytes. */
@@ -54,11 +54,11 @@ export const readRoutes: FastifyPluginAsync<Context> = async (app, context) => {
   app.get('/api/get_run/:id', { config: { lane } }, async (request, reply) => {
     openToAll(reply);
     const { id } = request.params as { id: string };
-    return shownRun(await findRun(source, id, request.permit.signal));
+    return runAnswer(await findRun(source, id, request.permit.signal));
   });
   app.get('/api/get_elo/:id', { config: { lane } }, async (request) => {
     const { id } = request.params as { id: string };
-    return shownElo(await findRun(source, id, request.permit.signal));
+    return eloAnswer(await findRun(source, id, request.permit.signal));
   });
   app.get('/api/get_task/:id/:task', { config: { lane } }, async (request) => {
     const { id, task } = request.params as { id: string; task: string };
@@ -107,7 +107,7 @@ function openToAll(reply: FastifyReply): void {
 }
 
 function sendRuns(reply: FastifyReply, runs: Iterable<RunRecord>): FastifyReply {
-  const entries = Iterator.from(runs).map((run) => [run._id, listedRun(run)] as const);
+  const entries = Iterator.from(runs).map((run) => [run._id, runInList(run)] as const);
   const chunks = jsonObject(entries as unknown as Iterable<readonly [string, object]>);
   const body = Readable.from(chunks, { objectMode: false });
   return reply.type('application/json; charset=utf-8').send(body);
@@ -132,5 +132,5 @@ async function findTask(
   const task = isPlain ? await find() : undefined;
   if (task === undefined)
     throw fleetError('RECORD_UNKNOWN', `The task ${id}/${name} does not exist`);
-  return shownTask(task);
+  return taskAnswer(task);
 }

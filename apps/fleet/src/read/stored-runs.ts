@@ -162,32 +162,32 @@ export function finishedFilters(
 }
 
 /** A run as lists show it: without its tasks, and a tuning without its history. */
-export function listedRun(record: RunRecord): object {
+export function runInList(record: RunRecord): object {
   const { args } = record;
   const spsa = args.spsa && { ...args.spsa, param_history: undefined };
-  return shown(record, spsa === undefined ? args : { ...args, spsa });
+  return withDates(record, spsa === undefined ? args : { ...args, spsa });
 }
 
 /** A run as it is shown alone: what lists leave out is there, and empty. */
-export function shownRun(record: RunRecord): object {
+export function runAnswer(record: RunRecord): object {
   const { args } = record;
   const spsa = args.spsa && { ...args.spsa, param_history: [] };
-  const run = shown(record, spsa === undefined ? args : { ...args, spsa });
+  const run = withDates(record, spsa === undefined ? args : { ...args, spsa });
   return { ...run, tasks: [], bad_tasks: [] };
 }
 
 /** A sequential test with what it says about strength; nothing of any other run. */
-export function shownElo(record: RunRecord): object {
+export function eloAnswer(record: RunRecord): object {
   const { sprt } = record.args;
   if (sprt === undefined) return {};
   const { elo0, elo1, alpha, beta, elo_model = 'BayesElo' } = sprt;
   const elo = sprtElo(record.results, { elo0, elo1, alpha, beta, model: elo_model });
   const args = { ...record.args, sprt: { ...sprt, elo_model } };
-  return { ...shownRun({ ...record, args }), elo };
+  return { ...runAnswer({ ...record, args }), elo };
 }
 
 /** A task without what would tell who its worker is. */
-export function shownTask(record: TaskRecord | BadTaskRecord): object {
+export function taskAnswer(record: TaskRecord | BadTaskRecord): object {
   const { unique_key } = record.worker_info;
   const worker_info = {
     ...record.worker_info,
@@ -198,7 +198,7 @@ export function shownTask(record: TaskRecord | BadTaskRecord): object {
   return 'residual' in record && record.residual === Infinity ? { ...task, residual: 'inf' } : task;
 }
 
-function shown(record: RunRecord, args: object): object {
+function withDates(record: RunRecord, args: object): object {
   const { start_time, last_updated } = record;
   const dates = { start_time: dateText(start_time), last_updated: dateText(last_updated) };
   return { ...record, ...dates, args };

@@ -1,3 +1,4 @@
+import type { RunArgs } from '../world/records.ts';
 import {
   drawEloOf,
   type EloEstimate,
@@ -28,6 +29,7 @@ import {
 } from './llr.ts';
 import { chiSquareTail, upperQuantile, upperQuantileOfLog } from './special-functions.ts';
 import type { Sprt, SprtState } from './sprt.ts';
+import type { Spsa } from './spsa.ts';
 
 /** A value with its 95 % interval. */
 export interface Range {
@@ -318,13 +320,6 @@ export interface ResultText {
   readonly info: readonly string[];
 }
 
-export interface ResultTextInput {
-  readonly results: Results;
-  readonly numGames: number;
-  readonly sprt?: ShownSprt | undefined;
-  readonly spsa?: { readonly iter: number; readonly num_iter: number } | undefined;
-}
-
 type ShownSprt = Pick<
   Sprt,
   'state' | 'elo_model' | 'llr' | 'lower_bound' | 'upper_bound' | 'elo0' | 'elo1'
@@ -333,12 +328,18 @@ type ShownSprt = Pick<
 /** Brackets around the bounds of a sequential test, by its model. */
 export const brackets = { BayesElo: '[]', logistic: '{}', normalized: '<>' } as const;
 
-export function resultText({ results, numGames, sprt, spsa }: ResultTextInput): ResultText {
+/** The part of a run that its results are shown with. */
+interface ShownRules extends Pick<RunArgs, 'num_games'> {
+  readonly sprt?: ShownSprt | undefined;
+  readonly spsa?: Pick<Spsa, 'iter' | 'num_iter'> | undefined;
+}
+
+export function resultText({ num_games, sprt, spsa }: ShownRules, results: Results): ResultText {
   const { wins, losses, draws, pentanomial } = results;
   const games = wins + losses + draws;
   if (spsa !== undefined) {
     const { iter, num_iter } = spsa;
-    const info = [`${iter}/${num_iter} iterations`, `${games}/${numGames} games played`];
+    const info = [`${iter}/${num_iter} iterations`, `${games}/${num_games} games played`];
     return { style: '', info };
   }
   const info = [

@@ -11,7 +11,8 @@ export function upperQuantile(chance: number): number {
 }
 
 /**
- * The same from the chance's logarithm, at most ln 0.5: chances too small for a number have one.
+ * The {@link upperQuantile} of a chance given by its logarithm, at most ln 0.5: a chance that is
+ * too small for a number has one.
  * The logarithm of the tail is concave, so Newton's steps from the right never overshoot far.
  */
 export function upperQuantileOfLog(logChance: number): number {

@@ -117,7 +117,7 @@ function watchOvershoot(sprt: Sprt, overshoot: Overshoot, samples: number): void
   } else if (added === sprt.batch_size) {
     learn(overshoot, sprt.llr);
   } else if (added > 0) {
-    // What happened in between was not seen, so no jump can be told from here.
+    // Updates were skipped, so that no single jump can be told from here.
     overshoot.ref0 = sprt.llr;
     overshoot.ref1 = sprt.llr;
     overshoot.skipped_updates += added - 1;

@@ -1,3 +1,4 @@
+import type { RunArgs } from '../world/records.ts';
 import { expectedOvershoot, type Sprt } from './sprt.ts';
 
 /** Accepts `10+0.1`, `40/60+0.6`, `5`; the number of moves does not start with a zero. */
@@ -33,37 +34,36 @@ function seconds(text: string): number {
   return text.split(':').reduce((total, part) => total * 60 + +part, 0);
 }
 
-/** Facts that determine the remaining time of a run. */
-export interface RestOfRun {
-  readonly timeControl: string;
-  readonly threads: number;
-  readonly numGames: number;
-  readonly games: number;
+/** The part of a run that tells how long it will take. */
+type RestOfRun = Pick<RunArgs, 'tc' | 'threads' | 'num_games'> & {
   readonly sprt?: RestOfSprt | undefined;
-}
+};
 
-export interface RestOfSprt extends Pick<Sprt, 'llr' | 'lower_bound' | 'upper_bound'> {
+interface RestOfSprt extends Pick<Sprt, 'llr' | 'lower_bound' | 'upper_bound'> {
   readonly overshoot?: Parameters<typeof expectedOvershoot>[0];
 }
 
 const pairsUntilSure = 2_632_036;
 const usualGames = 95_000;
 
-/** Core hours that a run still needs. */
-export function remainingHours(run: RestOfRun): number {
-  const games =
-    run.sprt === undefined ? run.numGames - run.games : remainingSprtGames(run, run.sprt);
-  return (gameDuration(run.timeControl) * Math.max(0, games) * run.threads) / 3600;
+/** Core hours that a run still needs after these games. */
+export function remainingHours(
+  { tc, threads, num_games, sprt }: RestOfRun,
+  played: number,
+): number {
+  const left =
+    sprt === undefined ? num_games - played : remainingSprtGames(sprt, played, num_games);
+  return (gameDuration(tc) * Math.max(0, left) * threads) / 3600;
 }
 
 /** Estimate from the speed of the ratio so far; at first from what tests usually take. */
-function remainingSprtGames({ numGames, games }: RestOfRun, sprt: RestOfSprt): number {
+function remainingSprtGames(sprt: RestOfSprt, played: number, gamesMax: number): number {
   const { below, above } = expectedOvershoot(sprt.overshoot);
   const bound = sprt.llr > 0 ? sprt.upper_bound - above : -sprt.lower_bound - below;
   const ratio = Math.max(0.1, Math.abs(sprt.llr));
   if (ratio >= bound) return 0;
-  const trust = 1 - (1 - Math.min(games / 2 / pairsUntilSure, 1)) ** 15;
-  const reached = Math.floor((games * bound) / ratio);
+  const trust = 1 - (1 - Math.min(played / 2 / pairsUntilSure, 1)) ** 15;
+  const reached = Math.floor((played * bound) / ratio);
   const expected = Math.floor(reached * trust + usualGames * (1 - trust));
-  return Math.min(numGames, expected) - games;
+  return Math.min(gamesMax, expected) - played;
 }

@@ -120,7 +120,7 @@ export class ChangeWriter {
   }
 
   async #transact(): Promise<void> {
-    // Whatever else is decided in this turn joins.
+    // All other decisions of this turn join the transaction.
     await undefined;
     const batch = this.#pending;
     this.#pending = new Pending();
@@ -166,7 +166,7 @@ export class ChangeWriter {
       ...upserts(kind, 'actions', actions),
       ...this.#blockedQueries(blocked),
     ];
-    // What a task's record holds is replaced, never changed in place.
+    // The values in a task's record are replaced, never changed in place.
     const copies = [...tasks].map(({ run, id, record }) => ({ run, id, record: { ...record } }));
     for (let at = 0; at < Math.max(copies.length, bad.length); at += turnMax) {
       if (at > 0) await new Promise<void>(nextTurn);

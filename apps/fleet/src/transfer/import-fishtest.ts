@@ -45,7 +45,7 @@ export interface ImportedCollection {
   documents: number;
   /** New, or newer than what was here. */
   taken: number;
-  /** The same, or older than what was here. */
+  /** Not newer than what was here. */
   kept: number;
   readonly refused: Refusal[];
   /** Fields that have no place here, with the number of documents that had them. */
@@ -63,7 +63,7 @@ const askedMax = 500;
 
 /**
  * Reads what `mongoexport` printed of a fishtest server, batch by batch, each in one transaction.
- * What is here already stays, except runs that have changed since; so it can be repeated, also
+ * Records that are here stay, except runs that have changed since; so it can be repeated, also
  * after it was cut short. No server may run meanwhile.
  */
 export async function importFishtest(

@@ -88,7 +88,7 @@ const hashesMax = Math.min(3, availableParallelism());
 const waitingMax = 1_000;
 /** Checks of one name and address under way: who tries many passwords keeps nobody else out. */
 const perNameMax = 4;
-/** All whom nobody knows share so many. */
+/** Checks under way for all unknown names together. */
 const strangersMax = 64;
 /** Callers have deadlines of their own; a check goes on, and is done when they ask again. */
 const deadlineMs = 300_000;
@@ -104,7 +104,7 @@ export class VerifiedPasswords {
   /** Made once: as plain bytes it would be made anew for each digest, at ten times the price. */
   readonly #key = createSecretKey(randomBytes(32));
   readonly #hashes = new BoundedMap<string, string>({ countMax: rememberedMax });
-  /** The same of wrong ones: a worker that is set up wrongly asks again and again. */
+  /** Digests of wrong passwords: a worker that is set up wrongly asks again and again. */
   readonly #wrong = new BoundedMap<string, string>({ countMax: wrongMax });
   /** Checks under way, so that a thousand workers of one user cost one hash. */
   readonly #running = new SingleFlight<boolean>();

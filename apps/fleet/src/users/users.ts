@@ -184,7 +184,7 @@ export class Users {
     return this.#database.kysely.insertInto('actions').values(row).compile();
   }
 
-  /** All who ask at once get one answer, which is as old as the question. */
+  /** Concurrent callers share one query; its answer is as old as the moment it was asked. */
   #look(username: string): Promise<User | undefined> {
     const at = this.#clock.now();
     const version = this.#version;
@@ -192,7 +192,7 @@ export class Users {
       const user = await this.find(username);
       // Names of nobody are not kept: whoever asks for them can think of as many as they like.
       if (user === undefined) this.#seen.delete(username);
-      // Whoever changed a user meanwhile has made the answer void.
+      // A change of any user meanwhile makes the answer void.
       else if (this.#version === version) this.#seen.set(username, { user, at });
       return user;
     });

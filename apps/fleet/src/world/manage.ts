@@ -29,7 +29,8 @@ export function addRun(world: World, run: Run, message: string): Changes {
   const now = world.clock.now();
   const { username } = run.args;
   const others = [...world.unfinished].filter((one) => one.args.username === username);
-  run.args.itp = throughputOf(run, others.filter((one) => one.record.workers > 0).length);
+  const activeRuns = others.filter((one) => one.record.workers > 0).length;
+  run.args.itp = internalThroughput(run.args, { games: run.games, activeRuns });
   world.place(run);
   changes.runs.add(run);
   changes.actions.push(runAction('new_run', run, username, now, message));
@@ -252,25 +253,19 @@ export function endDeadTasks(world: World): { readonly changes: Changes; readonl
 /** Shares cores out anew among unfinished runs. */
 export function shareThroughput(world: World): Changes {
   const changes = new Changes();
-  const activeRuns = new Map<string, number>();
+  const runsOf = new Map<string, number>();
   for (const { record, args } of world.unfinished) {
     if (record.workers === 0) continue;
-    activeRuns.set(args.username, (activeRuns.get(args.username) ?? 0) + 1);
+    runsOf.set(args.username, (runsOf.get(args.username) ?? 0) + 1);
   }
   for (const run of world.unfinished) {
-    const itp = throughputOf(run, activeRuns.get(run.args.username) ?? 0);
+    const activeRuns = runsOf.get(run.args.username) ?? 0;
+    const itp = internalThroughput(run.args, { games: run.games, activeRuns });
     if (itp === run.args.itp) continue;
     run.args.itp = itp;
     changes.runs.add(run);
   }
   return changes;
-}
-
-/** A run's internal throughput while its submitter has so many runs with workers. */
-export function throughputOf(run: Run, activeRuns: number): number {
-  const { throughput, tc: timeControl, threads, sprt } = run.args;
-  const options = { throughput, timeControl, threads, activeRuns, games: run.games, sprt };
-  return internalThroughput(options);
 }
 
 /** Writes down how fast each unfinished run is played. */

@@ -111,7 +111,7 @@ export function fits(run: Run, { name, info }: Pick<Candidate, 'name' | 'info'>)
     args.threads <= concurrency &&
     args.threads >= info.min_threads &&
     run.openGames > 0 &&
-    memoryNeed({ hashMiB: run.hashMiB, concurrency, threads: args.threads }) <= info.max_memory &&
+    memoryNeed({ hashMiB: run.hashMiB, threads: args.threads }, concurrency) <= info.max_memory &&
     (!info.near_github_api_limit || run.seenBy.has(name)) &&
     (args.spsa === undefined || record.cores <= tuningCores / Math.sqrt(args.spsa.params.length)) &&
     (run.archFilter.accepted?.has(info.worker_arch) ?? true) &&
@@ -157,11 +157,10 @@ function assign(world: World, run: Run, info: StoredWorkerInfo, changes: Changes
 
 /** Half an hour of games, or what is left; a sequential test needs whole batches to the end. */
 function nextTaskSize(run: Run, concurrency: number): number {
-  const { tc, threads, sprt } = run.args;
-  const size = taskSize({ timeControl: tc, threads, concurrency, batchSize: sprt?.batch_size });
-  const { batchGames, openGames } = run;
-  const left = sprt === undefined ? openGames : batchGames * Math.ceil(openGames / batchGames);
-  return Math.min(size, left);
+  const { args, batchGames, openGames } = run;
+  const isTest = args.sprt !== undefined;
+  const left = isTest ? batchGames * Math.ceil(openGames / batchGames) : openGames;
+  return Math.min(taskSize(args, concurrency), left);
 }
 
 /** Processors of the workers that a run lets in. */
@@ -206,33 +205,26 @@ function tried(expression: string): ArchFilter {
   }
 }
 
-export interface TaskSizeOptions {
-  readonly timeControl: string;
-  readonly threads: number;
-  readonly concurrency: number;
-  /** Pairs between two updates of a sequential test, if it is one. */
-  readonly batchSize?: number | undefined;
-}
-
 const taskSeconds = 1800;
 
+/** The part of a run that the size of its tasks depends on. */
+interface SizedRun extends Pick<RunArgs, 'tc' | 'threads'> {
+  /** A sequential test has so many pairs between two updates. */
+  readonly sprt?: { readonly batch_size: number } | undefined;
+}
+
 /** Games that keep a worker busy for half an hour, in whole batches. */
-export function taskSize(options: TaskSizeOptions): number {
-  const { timeControl, threads, concurrency, batchSize } = options;
-  const games = (taskSeconds / gameDuration(timeControl)) * Math.floor(concurrency / threads);
-  const batch = 2 * (batchSize ?? 1);
+export function taskSize({ tc, threads, sprt }: SizedRun, concurrency: number): number {
+  const games = (taskSeconds / gameDuration(tc)) * Math.floor(concurrency / threads);
+  const batch = 2 * (sprt?.batch_size ?? 1);
   return Math.max(batch, batch * Math.floor(games / batch + 0.5));
 }
 
-export interface MemoryNeedOptions {
-  /** Hash tables of both engines together, in MiB. */
-  readonly hashMiB: number;
-  readonly concurrency: number;
-  readonly threads: number;
-}
-
-/** Memory that a worker needs to play a run's games, in MiB. */
-export function memoryNeed({ hashMiB, concurrency, threads }: MemoryNeedOptions): number {
+/** Memory that a worker needs to play a run's games, in MiB, with the hash of both engines. */
+export function memoryNeed(
+  { hashMiB, threads }: { readonly hashMiB: number; readonly threads: number },
+  concurrency: number,
+): number {
   const games = Math.floor(concurrency / threads);
   return hashMiB * games + 444 + 2 * games * (151 + 31 * threads);
 }
@@ -242,21 +234,17 @@ export function hashSize(options: string): number {
   return Number(/Hash=(\d+)/.exec(options)?.[1] ?? 0);
 }
 
-export interface InternalThroughputOptions {
-  /** Throughput that the submitter asked for: 100 is usual. */
-  readonly throughput: number;
-  readonly timeControl: string;
-  readonly threads: number;
-  /** The submitter's unfinished runs that have workers. */
-  readonly activeRuns: number;
-  readonly games: number;
+/** The part of a run that its share of the cores depends on. */
+interface SharedRun extends Pick<RunArgs, 'throughput' | 'tc' | 'threads'> {
   readonly sprt?: { readonly llr: number; readonly elo0: number } | undefined;
 }
 
 /** A run's share of the cores, relative to others of its priority. */
-export function internalThroughput(options: InternalThroughputOptions): number {
-  const { throughput, timeControl, threads, activeRuns, games, sprt } = options;
-  const ratio = timeControlRatio(timeControl, threads);
+export function internalThroughput(
+  { throughput, tc, threads, sprt }: SharedRun,
+  { games, activeRuns }: { readonly games: number; readonly activeRuns: number },
+): number {
+  const ratio = timeControlRatio(tc, threads);
   const asked = Math.min(Math.max(throughput, 1), 500);
   const forLongGames = ratio > 1 ? ratio ** 0.774 : 1;
   const forManyRuns = 36 / (36 + activeRuns ** 2);

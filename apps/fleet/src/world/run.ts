@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type StoredWorkerInfo, shortName } from '../protocol/read-request.ts';
 import { eloEstimate } from '../statistics/elo.ts';
 import { fixedGamesState } from '../statistics/run-statistics.ts';
-import { type SprtState, sprtElo } from '../statistics/sprt.ts';
+import { sprtElo } from '../statistics/sprt.ts';
 import { gameDuration, remainingHours } from '../statistics/time-control.ts';
 import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './records.ts';
 import { type ArchFilter, archFilter, hashSize } from './request-task.ts';
@@ -204,9 +204,7 @@ export class Run {
 
   /** Shows how it ended. */
   setColours(): void {
-    const { finished, results } = this.record;
-    const { sprt, spsa } = this.args;
-    Object.assign(this.record, colours({ finished, results, sprt, spsa }));
+    Object.assign(this.record, colours(this.record));
   }
 
   #activate(task: Task): void {
@@ -252,7 +250,7 @@ export class Task {
     this.name = shortName(record.worker_info);
   }
 
-  /** As its run has it: its record may say so a little later. */
+  /** True while its run counts it as active: its record may say so a little longer. */
   get active(): boolean {
     return this.run.activeTasks.has(this);
   }
@@ -302,14 +300,11 @@ export interface Colours {
   readonly is_yellow: boolean;
 }
 
-export interface ColoursInput {
-  readonly finished: boolean;
-  readonly results: Stats;
-  readonly sprt?: { readonly state: SprtState } | undefined;
-  readonly spsa?: object | undefined;
-}
-
-export function colours({ finished, results, sprt, spsa }: ColoursInput): Colours {
+export function colours({
+  finished,
+  results,
+  args: { sprt, spsa },
+}: Pick<RunRecord, 'finished' | 'results' | 'args'>): Colours {
   if (!finished || spsa !== undefined) return { is_green: false, is_yellow: false };
   const state = sprt === undefined ? fixedGamesState(results) : sprt.state;
   const is_yellow = state === 'rejected' && results.wins > results.losses;
@@ -344,8 +339,7 @@ export function hoursLeft(runs: Iterable<Run>): number {
   let hours = 0;
   let cores = 0;
   for (const { args, games, record } of runs) {
-    const { tc: timeControl, threads, num_games: numGames, sprt } = args;
-    hours += remainingHours({ timeControl, threads, numGames, games, sprt });
+    hours += remainingHours(args, games);
     cores += record.cores;
   }
   return hours === 0 ? 0 : hours / cores;

@@ -237,7 +237,7 @@ export function purgeRun(
 
 /** Lets a finished run go on. */
 export function revive(world: World, run: Run, changes: Changes): void {
-  // What is stored of a run that goes on must not look as if its old tasks did.
+  // The stored tasks of a run that goes on must not look active.
   world.settle(changes, run);
   const { record } = run;
   record.finished = false;
