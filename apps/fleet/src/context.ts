@@ -1,16 +1,17 @@
-import type { Clock } from 'spillway';
-import type { Database } from 'spillway-sql';
-import type { Contributors } from './contributors/contributors.ts';
-import type { FleetFiles } from './files/fleet-files.ts';
-import type { WorldFeed } from './pages/feed.ts';
-import type { Primary } from './primary/primary.ts';
-import type { StoredRuns } from './read/stored-runs.ts';
-import type { FleetLanes } from './server/fleet-lanes.ts';
+import { type Clock, type Random, systemRandom, wallClock } from 'spillway';
+import { Database } from 'spillway-sql';
+import { Contributors } from './contributors/contributors.ts';
+import { FleetFiles, type FleetFilesOptions } from './files/fleet-files.ts';
+import { WorldFeed } from './pages/feed.ts';
+import { primaryLockPath } from './primary/claim.ts';
+import { Primary } from './primary/primary.ts';
+import { StoredRuns } from './read/stored-runs.ts';
+import { type FleetLanes, fleetLanes } from './server/fleet-lanes.ts';
 import type { FleetSchema } from './storage/fleet-schema.ts';
-import type { FleetStorage } from './storage/fleet-storage.ts';
-import type { Users } from './users/users.ts';
+import { FleetStorage } from './storage/fleet-storage.ts';
+import { Users } from './users/users.ts';
 
-/** The parts of a fleet server, one of each, that its routes, pages and jobs work with. */
+/** The parts of a fleet, one of each, that its routes, pages, jobs and commands work with. */
 export interface Context {
   readonly database: Database<FleetSchema>;
   readonly storage: FleetStorage;
@@ -35,8 +36,61 @@ export interface Context {
   readonly clock: Clock;
 }
 
-/** The parts that operations work with; a command opens them where no server runs. */
-export type OperationContext = Pick<
-  Context,
-  'storage' | 'users' | 'primary' | 'files' | 'source' | 'baseUrl' | 'foreignRepos' | 'clock'
->;
+export interface ContextOptions
+  extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'>,
+    Partial<Pick<Context, 'baseUrl' | 'foreignRepos' | 'bookSri' | 'clock'>> {
+  /** `sqlite:<path>` or `postgres://…`. */
+  readonly database: string;
+  /** Connections of this process to Postgres at most. @default 10 */
+  readonly databaseConnections?: number | undefined;
+  /** Holds games, nets and books. @default the database's path with `-files` */
+  readonly folder?: string | undefined;
+  /** Lease of the primary on Postgres, which outlives a crash, in milliseconds. @default 5,000 */
+  readonly leaseMs?: number | undefined;
+  /** Shortest wait for another primary, in milliseconds. @default 0 */
+  readonly patienceMs?: number | undefined;
+  readonly random?: Random | undefined;
+}
+
+/** Opens the database and brings its tables up to date; no part of it is started. */
+export async function openContext(
+  options: ContextOptions,
+  onFailure: Context['onFailure'],
+): Promise<Context> {
+  const { database: url, databaseConnections: connectionsMax, patienceMs } = options;
+  const { clock = wallClock, random = systemRandom, leaseMs = 5_000 } = options;
+  // The database is real in virtual time too: its deadlines are not the fleet's.
+  await using opened = new AsyncDisposableStack();
+  const database = opened.use(await Database.open<FleetSchema>({ url, connectionsMax }));
+  const storage = new FleetStorage(database);
+  await storage.migrate();
+  const feed = new WorldFeed(clock);
+  const terms = { leaseMs, lockPath: primaryLockPath(url), patienceMs };
+  const onStored = feed.note.bind(feed);
+  const primary = new Primary({ storage, clock, random, ...terms, onStored });
+  const folder = options.folder ?? folderOf(url);
+  const files = new FleetFiles({ ...options, database, folder, onFailure, clock });
+  const legacy = (await storage.document('legacy_usernames')) as string[] | undefined;
+  opened.move();
+  return {
+    database,
+    storage,
+    users: new Users({ database, clock }),
+    primary,
+    lanes: fleetLanes(clock),
+    files,
+    contributors: new Contributors({ storage, primary, onFailure, clock }),
+    source: new StoredRuns({ primary, storage }),
+    feed,
+    baseUrl: options.baseUrl,
+    foreignRepos: options.foreignRepos ?? false,
+    bookSri: options.bookSri ?? ((book) => files.books.sri(book)),
+    legacyUsernames: new Set(legacy),
+    onFailure,
+    clock,
+  };
+}
+
+function folderOf(database: string): string {
+  return database.startsWith('sqlite:') ? `${database.slice(7)}-files` : 'fleet-files';
+}

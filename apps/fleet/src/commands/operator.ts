@@ -1,19 +1,11 @@
-import { SpillwayError, systemRandom, wallClock } from 'spillway';
+import { SpillwayError } from 'spillway';
 import { makeDatabaseFolder } from 'spillway-cli';
 import { askOperator, operatorSocket } from 'spillway-http';
-import { Database } from 'spillway-sql';
-import type { OperationContext } from '../context.ts';
-import { FleetFiles } from '../files/fleet-files.ts';
+import { type Context, openContext } from '../context.ts';
 import type { Nets } from '../files/nets.ts';
 import { operate } from '../operations/operations.ts';
-import { primaryLockPath } from '../primary/claim.ts';
-import { Primary } from '../primary/primary.ts';
-import { StoredRuns } from '../read/stored-runs.ts';
 import { operatorPath } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
-import type { FleetSchema } from '../storage/fleet-schema.ts';
-import { FleetStorage } from '../storage/fleet-storage.ts';
-import { Users } from '../users/users.ts';
 import { checkNewDatabase, demandUsedDatabase } from './used-database.ts';
 
 /** Does what a command asks for, wherever that can be done without two deciding at once. */
@@ -63,11 +55,8 @@ interface Answer {
 /** Makes the command itself the primary. */
 async function openLocal(settings: Settings, isReader: boolean): Promise<Operator> {
   await using parts = new AsyncDisposableStack();
-  const { storage, files } = await openStorage(settings, isReader, parts);
-  const clock = wallClock;
-  const lockPath = primaryLockPath(settings.database);
-  const terms = { leaseMs, lockPath, patienceMs: lockMsMax };
-  const primary = new Primary({ storage, clock, random: systemRandom, ...terms });
+  const context = await openHere(settings, isReader, parts);
+  const { primary, files } = context;
   await primary.start({ signal: new AbortController().signal });
   parts.defer(() => primary.close());
   if (!primary.isPrimary) {
@@ -78,17 +67,6 @@ async function openLocal(settings: Settings, isReader: boolean): Promise<Operato
     );
   }
   await files.books.reload();
-  const users = new Users({ database: storage.database, clock });
-  const context: OperationContext = {
-    storage,
-    users,
-    primary,
-    files,
-    source: new StoredRuns({ primary, storage }),
-    baseUrl: undefined,
-    foreignRepos: false,
-    clock,
-  };
   const opened = parts.move();
   return {
     call: (name, input) => operate(context, name, input),
@@ -96,20 +74,20 @@ async function openLocal(settings: Settings, isReader: boolean): Promise<Operato
   };
 }
 
-async function openStorage(
+/** Opens the parts of a fleet without starting them: nothing is fetched, and no job runs. */
+async function openHere(
   settings: Settings,
   isReader: boolean,
   parts: AsyncDisposableStack,
-): Promise<Pick<OperationContext, 'storage' | 'files'>> {
+): Promise<Context> {
   await demandUsedDatabase(settings);
   checkNewDatabase(settings, isReader);
-  await makeDatabaseFolder(settings.database);
-  const database = parts.use(await Database.open<FleetSchema>({ url: settings.database }));
-  const storage = new FleetStorage(database);
-  await storage.migrate();
-  // It is not started: nothing is fetched, and no job runs.
-  const own = { database, folder: settings.data, clock: wallClock };
-  return { storage, files: new FleetFiles({ ...own, onFailure: () => {} }) };
+  const { database, data: folder } = settings;
+  await makeDatabaseFolder(database);
+  const options = { database, folder, leaseMs, patienceMs: lockMsMax };
+  const context = await openContext(options, () => {});
+  parts.use(context.database);
+  return context;
 }
 
 /** Works with the nets beside a running server, which has nothing about them in memory. */
@@ -119,7 +97,7 @@ export async function withNets<T>(
   work: (nets: Nets) => Promise<T>,
 ): Promise<T> {
   await using parts = new AsyncDisposableStack();
-  return await work((await openStorage(settings, isReader, parts)).files.nets);
+  return await work((await openHere(settings, isReader, parts)).files.nets);
 }
 
 async function isThere(socket: string): Promise<boolean> {

@@ -1,5 +1,5 @@
 import { table } from 'spillway-cli';
-import type { OperationContext } from '../context.ts';
+import type { Context } from '../context.ts';
 import { ContributorTables } from '../contributors/contributor-tables.ts';
 import { fleetError } from '../errors.ts';
 import { type Book, type BookEntry, readBookList } from '../files/books.ts';
@@ -35,7 +35,7 @@ const noBooks =
 
 /** Adds a list of books, with an entry in the log. */
 export async function addBooks(
-  { files, storage, clock }: OperationContext,
+  { files, storage, clock }: Context,
   list: unknown,
   { username }: Actor,
 ): Promise<Book[]> {

@@ -1,4 +1,4 @@
-import type { OperationContext } from '../context.ts';
+import type { Context } from '../context.ts';
 import type { Books } from '../files/books.ts';
 import { type Field, type Fields, type InputOf, text } from './fields.ts';
 
@@ -23,9 +23,9 @@ export interface Operation<F extends Fields, Out> {
   /** A reader changes nothing; every change is in the log under the name of who made it. */
   readonly role: 'reader' | 'approver';
   /** Gives the user who may do it without being an approver. @default approvers only */
-  ownerOf?(context: OperationContext, input: InputOf<F>): string | Promise<string>;
+  ownerOf?(context: Context, input: InputOf<F>): string | Promise<string>;
   /** The answer is plain JSON. */
-  do(context: OperationContext, input: InputOf<F>, by: Actor): Promise<Out>;
+  do(context: Context, input: InputOf<F>, by: Actor): Promise<Out>;
   /** The answer for people. */
   say(answer: Out): string;
   /** The question on a page before it is done. @default no page has a button for it */
@@ -53,7 +53,7 @@ export function operation<F extends Fields, Out>(described: Operation<F, Out>): 
 const fetchMsMax = 5_000;
 
 /** The books that runs can use; on a server that has none yet, fetched first. */
-export async function knownBooks({ files }: OperationContext): Promise<Books['books']> {
+export async function knownBooks({ files }: Context): Promise<Books['books']> {
   const { books } = files.books;
   if (books.size > 0) return books;
   await files.refreshBooks(AbortSignal.timeout(fetchMsMax)).catch(() => {});

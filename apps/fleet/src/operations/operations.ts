@@ -1,6 +1,6 @@
 import { didYouMean } from 'spillway-cli';
 import { httpError } from 'spillway-http';
-import type { OperationContext } from '../context.ts';
+import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { approversGroup } from '../users/users.ts';
 import { systemUser } from '../world/records.ts';
@@ -46,7 +46,7 @@ export function fieldsOf({ input, role }: AnyOperation): Fields {
  * theirs, and an approver what approvers may. Throws `INPUT_INVALID` and `ACTION_FORBIDDEN`.
  */
 export async function operate(
-  context: OperationContext,
+  context: Context,
   name: string,
   sent: unknown,
   actor?: Actor,
@@ -73,7 +73,7 @@ export async function operate(
   return operation.do(context, input, actor ?? operator);
 }
 
-async function demandApprover({ users }: OperationContext, name: string): Promise<void> {
+async function demandApprover({ users }: Context, name: string): Promise<void> {
   const user = await users.find(name);
   if (user?.groups.includes(approversGroup)) return;
   demandFaultless([{ field: 'by', message: `must be an approver, and ${name} is not one` }]);

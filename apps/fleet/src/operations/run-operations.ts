@@ -1,5 +1,5 @@
 import { table } from 'spillway-cli';
-import type { OperationContext } from '../context.ts';
+import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
 import { resultText } from '../statistics/run-statistics.ts';
@@ -230,7 +230,7 @@ export interface AddInput {
 }
 
 export async function submitRun(
-  context: OperationContext,
+  context: Context,
   input: AddInput,
   { username: by }: Actor,
 ): Promise<ShownRun> {
@@ -261,7 +261,7 @@ export async function submitRun(
 }
 
 async function listRuns(
-  { primary, source }: OperationContext,
+  { primary, source }: Context,
   { finished, limit }: { readonly finished: boolean; readonly limit: number },
 ): Promise<ShownRun[]> {
   if (!finished) {
@@ -272,7 +272,7 @@ async function listRuns(
 }
 
 /** The nets that a submission names and that are here. */
-async function knownNets({ files }: OperationContext, sent: unknown): Promise<Set<string>> {
+async function knownNets({ files }: Context, sent: unknown): Promise<Set<string>> {
   const { new_nets, base_nets } = Object(sent);
   const named = [new_nets, base_nets].flat().flatMap((names) => String(names ?? '').split(','));
   const known = new Set<string>();
@@ -316,10 +316,7 @@ function goingOn(run: Run): Run {
   throw fleetError('REQUEST_REFUSED', `id: must be a run that goes on, and ${run.id} has ended`);
 }
 
-async function submitterOf(
-  context: OperationContext,
-  input: { readonly id: string },
-): Promise<string> {
+async function submitterOf(context: Context, input: { readonly id: string }): Promise<string> {
   return (await find(context, input.id)).args.username;
 }
 
@@ -329,7 +326,7 @@ function ofOthers(run: Run, by: string): Run {
 }
 
 /** A run by its id; a stored one is brought back into memory, where decisions are made. */
-async function find({ primary }: OperationContext, runId: string): Promise<Run> {
+async function find({ primary }: Context, runId: string): Promise<Run> {
   await primary.recall(runId);
   const run = primary.world.run(runId);
   if (run !== undefined) return run;

@@ -5,16 +5,14 @@ import { createGunzip } from 'node:zlib';
 import { CompiledQuery } from 'kysely';
 import { wallClock } from 'spillway';
 import { makeDatabaseFolder } from 'spillway-cli';
-import { byteLines, Database } from 'spillway-sql';
-import type { Claim } from '../primary/claim.ts';
+import { byteLines, type Database } from 'spillway-sql';
 import { patterns } from '../protocol/patterns.ts';
 import { fenceQuery } from '../storage/change-writer.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
-import { FleetStorage } from '../storage/fleet-storage.ts';
 import { type UpsertTable, upserts } from '../storage/rows.ts';
 import { type Collection, collections, type Entry, extendedJson } from './fishtest-collections.ts';
 import { DocumentFault } from './fishtest-records.ts';
-import { claimed } from './import-fleet.ts';
+import { openTarget, type Target } from './import-fleet.ts';
 
 export interface ImportFishtestOptions {
   /** As for `Database.open`. */
@@ -74,7 +72,7 @@ export async function importFishtest(
   let target: Promise<Target> | undefined;
   // Not before there is a document to store: whoever names a wrong folder wants no new database.
   const open = () => {
-    target ??= openTarget(options.database, parts);
+    target ??= makeDatabaseFolder(options.database).then(() => openTarget(options.database, parts));
     return target;
   };
   const done: ImportedCollection[] = [];
@@ -84,20 +82,6 @@ export async function importFishtest(
     if (writer.oldNames.size > 0) await keepOldNames(await open(), writer.oldNames);
   }
   return done;
-}
-
-interface Target {
-  readonly storage: FleetStorage;
-  readonly database: Database<FleetSchema>;
-  readonly claim: Claim;
-}
-
-async function openTarget(url: string, parts: AsyncDisposableStack): Promise<Target> {
-  await makeDatabaseFolder(url);
-  const database = await Database.open<FleetSchema>({ url, deadlineMs: Infinity });
-  const storage = new FleetStorage(parts.use(database));
-  await storage.migrate();
-  return { storage, database, claim: parts.use(await claimed(storage, url)) };
 }
 
 async function filesIn(folder: string): Promise<[Collection, FoundFile][]> {

@@ -32,13 +32,8 @@ const lockMsMax = 500;
 /** Reads all of an export into the database, or nothing; no server may run meanwhile. */
 export async function importFleet(options: ImportOptions): Promise<Imported> {
   const { data, source, replace } = options;
-  await using database = await Database.open<FleetSchema>({
-    url: options.database,
-    deadlineMs: Infinity,
-  });
-  const storage = new FleetStorage(database);
-  await storage.migrate();
-  await using mine = await claimed(storage, options.database);
+  await using parts = new AsyncDisposableStack();
+  const { database, claim: mine } = await openTarget(options.database, parts);
   const staging = join(data, `.import-${randomUUID()}`);
   await using files = new StagedFiles(staging);
   const rows = await importTables({
@@ -55,8 +50,22 @@ export async function importFleet(options: ImportOptions): Promise<Imported> {
   return { rows, files: files.count };
 }
 
+/** A database without deadlines on which no other process decides. */
+export interface Target {
+  readonly storage: FleetStorage;
+  readonly database: Database<FleetSchema>;
+  readonly claim: Claim;
+}
+
+export async function openTarget(url: string, parts: AsyncDisposableStack): Promise<Target> {
+  const database = parts.use(await Database.open<FleetSchema>({ url, deadlineMs: Infinity }));
+  const storage = new FleetStorage(database);
+  await storage.migrate();
+  return { storage, database, claim: parts.use(await claimed(storage, url)) };
+}
+
 /** Makes this process the only one on the database, as a server would be. */
-export async function claimed(storage: FleetStorage, database: string): Promise<Claim> {
+async function claimed(storage: FleetStorage, database: string): Promise<Claim> {
   const lockPath = primaryLockPath(database);
   const options = { storage, clock: wallClock, random: systemRandom, leaseMs, lockPath };
   using limit = deadline(wallClock, lockPath === undefined ? 1.5 * leaseMs : lockMsMax);
