@@ -129,12 +129,7 @@ export class ContributorTables {
 
   /** Sums up a stored run's tasks by user, read a few at a time. */
   async contributionsOf(runId: string): Promise<Contributions> {
-    const run = await this.#database.kysely
-      .selectFrom('runs')
-      .select('record')
-      .where('id', '=', runId)
-      .executeTakeFirstOrThrow();
-    const args: RunArgs = (JSON.parse(run.record) as RunRecord).args;
+    const { args } = (await this.#storage.record(runId)) as RunRecord;
     const sums = new Contributions();
     sums.addTest(args.username);
     for await (const page of this.#storage.pagesOf('tasks', runId)) {

@@ -18,7 +18,6 @@ import type { BlockedWorker } from '../world/world.ts';
 import { timeText } from './events.ts';
 import { fieldsOf, formPage } from './form.ts';
 import { hrefOf, type ListColumn, listPage, numbers, texts } from './listing.ts';
-import type { PageContext } from './pages.ts';
 import { runUrl } from './run-cells.ts';
 import type { FieldErrors, Pages, Shown, Visit } from './visit.ts';
 
@@ -106,16 +105,10 @@ function machineColumns(now: number): ListColumn<Task>[] {
 
 type BlockedRow = BlockedWorker & { readonly name: string };
 
-async function blockedWorkers({ primary, storage }: PageContext): Promise<BlockedRow[]> {
-  if (primary.isPrimary) {
-    return [...primary.world.blocked].map(([name, worker]) => ({ name, ...worker }));
-  }
-  const rows = await storage.database.kysely.selectFrom('blocked_workers').selectAll().execute();
-  return rows.map(({ worker_name: name, ...worker }) => ({ name, ...worker }));
-}
-
 async function blockedPage(visit: Visit): Promise<Shown> {
   const { query, isApprover, context } = visit;
+  const { primary, storage } = context;
+  const blocked = primary.isPrimary ? primary.world.blocked : await storage.blocked();
   const users = isApprover ? await context.users.list() : [];
   const emails = new Map(users.map(({ username, email }) => [username, email]));
   const now = context.clock.now();
@@ -155,7 +148,7 @@ async function blockedPage(visit: Visit): Promise<Shown> {
     title: 'Blocked workers',
     head: { actions: tabs('Which', links) },
     columns,
-    rows: (await blockedWorkers(context)).filter(isShown),
+    rows: [...blocked].map(([name, worker]) => ({ name, ...worker })).filter(isShown),
     key: ({ name }) => name,
     path,
     pageSize: 25,

@@ -131,8 +131,8 @@ function counted<Counts extends object>(counts: Counts): Counts {
   return Object.fromEntries(entries) as Counts;
 }
 
-/** A rule for a value; `title` completes "is not". */
-type Rule = Readonly<Record<string, unknown>>;
+/** A rule for a value, as a JSON schema; `title` completes "is not". */
+export type Rule = Readonly<Record<string, unknown>>;
 
 /** Workers are written in Python, where true is the integer 1. */
 function number(min: 0 | 1, type: 'integer' | 'number' = 'integer'): Rule {
@@ -156,16 +156,16 @@ function object(
   return { title: 'a dict', ...shape, additionalProperties: false };
 }
 
-function pattern({ source }: RegExp, title: string): Rule {
+export function pattern({ source }: RegExp, title: string): Rule {
   return { title, type: 'string', pattern: source };
 }
 
-function oneOf(words: readonly string[]): Rule {
+export function oneOf(words: readonly string[]): Rule {
   return { title: `one of ${words.join(', ')}`, enum: words };
 }
 
-const text: Rule = { title: 'a string', type: 'string' };
-const flag: Rule = { title: 'a boolean', type: 'boolean' };
+export const text: Rule = { title: 'a string', type: 'string' };
+export const flag: Rule = { title: 'a boolean', type: 'boolean' };
 const count = number(0);
 const version = list(count, 3);
 

@@ -30,14 +30,7 @@ export class StoredRuns {
   }
 
   async run(id: string, signal?: AbortSignal): Promise<RunRecord | undefined> {
-    const known = this.#fleet()?.run(id);
-    if (known !== undefined) return known.record;
-    const row = await this.#kysely
-      .selectFrom('runs')
-      .select('record')
-      .where('id', '=', id)
-      .executeTakeFirst({ signal });
-    return row && (JSON.parse(row.record) as RunRecord);
+    return this.#fleet()?.run(id)?.record ?? (await this.#options.storage.record(id, signal));
   }
 
   async task(id: string, number: number, _signal?: AbortSignal): Promise<TaskRecord | undefined> {

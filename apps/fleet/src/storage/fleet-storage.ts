@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
-import type { Action, StoredWorld, TaskRecord } from '../world/records.ts';
+import type { Action, RunRecord, StoredWorld, TaskRecord } from '../world/records.ts';
 import { Run } from '../world/run.ts';
 import type { BlockedWorker, World } from '../world/world.ts';
 import { ChangeWriter } from './change-writer.ts';
@@ -35,11 +35,13 @@ export class FleetStorage {
       .execute();
     const runs: Run[] = [];
     for (const row of rows) runs.push(await this.#runOf(row));
-    const workers = await kysely.selectFrom('blocked_workers').selectAll().execute();
-    const blocked = workers.map(({ worker_name, message, last_updated }) => {
-      return [worker_name, { message, last_updated }] satisfies [string, BlockedWorker];
-    });
-    return { runs, blocked };
+    return { runs, blocked: await this.blocked() };
+  }
+
+  /** Blocked workers by their short names. */
+  async blocked(): Promise<Map<string, BlockedWorker>> {
+    const rows = await this.database.kysely.selectFrom('blocked_workers').selectAll().execute();
+    return new Map(rows.map(({ worker_name, ...worker }) => [worker_name, worker]));
   }
 
   /** The greatest number that a primary instance has written with; 0 if none has yet. */
@@ -64,6 +66,16 @@ export class FleetStorage {
     return row === undefined ? undefined : this.#runOf(row, signal);
   }
 
+  /** The record of a run, without the history of a tuning; the id is in small letters. */
+  async record(id: string, signal?: AbortSignal): Promise<RunRecord | undefined> {
+    const row = await this.database.kysely
+      .selectFrom('runs')
+      .select('record')
+      .where('id', '=', id)
+      .executeTakeFirst({ signal });
+    return row && (JSON.parse(row.record) as RunRecord);
+  }
+
   /** One task; undefined if there is no such run, null if the run has no such task. */
   async task(runId: string, id: number): Promise<TaskRecord | null | undefined> {
     const { kysely } = this.database;
@@ -80,12 +92,7 @@ export class FleetStorage {
       // The records of an ended run may say so a little later.
       return { ...record, active: record.active && row.finished === 0 };
     }
-    const run = await kysely
-      .selectFrom('runs')
-      .select('id')
-      .where('id', '=', run_id)
-      .executeTakeFirst();
-    return run === undefined ? undefined : null;
+    return (await this.record(run_id)) === undefined ? undefined : null;
   }
 
   /** Writes an entry of the log that no decision of the fleet made. */

@@ -1,4 +1,5 @@
 import { patterns } from '../protocol/patterns.ts';
+import { flag, pattern, type Rule, text } from '../protocol/read-request.ts';
 import type { ActionRow, BlockedWorkerRow, NetRow, UserRow } from '../storage/fleet-schema.ts';
 import { runRow, type UpsertTable, withoutNul } from '../storage/rows.ts';
 import { impossibleHash } from '../users/password.ts';
@@ -6,16 +7,12 @@ import {
   DocumentFault,
   decimal,
   document,
-  matching,
   objectId,
   optional,
-  type Rule,
   reader,
   readRun,
   required,
-  text,
   texts,
-  truth,
   whole,
 } from './fishtest-records.ts';
 
@@ -46,7 +43,7 @@ const readUser = reader<RawUser>(
   {
     ...required(name, 'username'),
     ...optional(decimal, 0, 'registration_time'),
-    ...optional(truth, false, 'pending', 'blocked'),
+    ...optional(flag, false, 'pending', 'blocked'),
     ...optional(text, '', 'email', 'tests_repo'),
     ...optional(texts, [], 'groups'),
     ...optional(whole(0), 16, 'machine_limit'),
@@ -79,10 +76,10 @@ interface RawNet extends Pick<NetRow, 'name' | 'user' | 'downloads' | 'is_master
 const test = document({ ...required(decimal, 'date'), ...required(objectId, 'id') });
 const readNet = reader<RawNet>(
   {
-    ...required(matching(patterns.netName, 'the name of a net'), 'name'),
+    ...required(pattern(patterns.netName, 'the name of a net'), 'name'),
     ...required(name, 'user'),
     ...optional(whole(0), 0, 'downloads'),
-    ...optional(truth, false, 'is_master'),
+    ...optional(flag, false, 'is_master'),
     ...optional(test, undefined, 'first_test', 'last_test'),
   },
   ['_id'],
@@ -109,7 +106,7 @@ const nns: Collection = {
 const readWorker = reader<BlockedWorkerRow & { readonly blocked: boolean }>(
   {
     ...required(name, 'worker_name'),
-    ...required(truth, 'blocked'),
+    ...required(flag, 'blocked'),
     ...optional(text, '', 'message'),
     ...optional(decimal, 0, 'last_updated'),
   },

@@ -1,40 +1,23 @@
 import { Ajv, type ErrorObject } from 'ajv';
+import { flag, oneOf, pattern, type Rule, text } from '../protocol/read-request.ts';
 import { timeControlPattern } from '../statistics/time-control.ts';
 import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from '../world/records.ts';
 
 /** A document cannot be taken; the message is the same for all with the same fault. */
 export class DocumentFault extends Error {}
 
-/** A JSON schema; `title` completes "is not". */
-export interface Rule {
-  readonly title: string;
-  readonly properties?: Readonly<Record<string, Rule>>;
-  readonly items?: Rule | undefined;
-  readonly [keyword: string]: unknown;
-}
-
 /** Fields by name; those without a default must be there. */
 type Shape = Readonly<Record<string, Rule>>;
 
-export const text: Rule = { title: 'a text', type: 'string' };
-export const truth: Rule = { title: 'true or false', type: 'boolean' };
 export const decimal: Rule = { title: 'a number', type: 'number' };
 export const texts: Rule = listOf(text);
-export const objectId: Rule = matching(/^[0-9a-f]{24}$/, 'an object id');
-const timeControl = matching(timeControlPattern, 'a time control');
+export const objectId: Rule = pattern(/^[0-9a-f]{24}$/, 'an object id');
+const timeControl = pattern(timeControlPattern, 'a time control');
 const count = whole(0);
 
 export function whole(minimum: number): Rule {
   const bounds = { minimum, maximum: Number.MAX_SAFE_INTEGER };
   return { title: `an integer from ${minimum}`, type: 'integer', ...bounds };
-}
-
-export function matching({ source }: RegExp, title: string): Rule {
-  return { title, type: 'string', pattern: source };
-}
-
-function oneOf(...words: readonly string[]): Rule {
-  return { title: `one of ${words.join(', ')}`, enum: words };
 }
 
 function listOf(items?: Rule, more: object = {}): Rule {
@@ -79,7 +62,8 @@ export function reader<Result>(
 }
 
 /** Removes fields that have no place, and those that are null. */
-function prune({ properties, items }: Rule, value: unknown, path: string, out: OnLeftOut): void {
+function prune(rule: Rule, value: unknown, path: string, out: OnLeftOut): void {
+  const { properties, items } = rule as { properties?: Shape; items?: Rule };
   if (typeof value !== 'object' || value === null) return;
   if (Array.isArray(value)) {
     for (const one of items === undefined ? [] : value) prune(items as Rule, one, path, out);
@@ -87,10 +71,10 @@ function prune({ properties, items }: Rule, value: unknown, path: string, out: O
   }
   const fields = value as Record<string, unknown>;
   for (const name of properties === undefined ? [] : Object.keys(fields)) {
-    const rule = Object.hasOwn(properties ?? {}, name) ? properties?.[name] : undefined;
-    if (rule === undefined) out(`${path}${name}`);
-    if (rule === undefined || fields[name] === null) delete fields[name];
-    else prune(rule, fields[name], `${path}${name}.`, out);
+    const own = Object.hasOwn(properties ?? {}, name) ? properties?.[name] : undefined;
+    if (own === undefined) out(`${path}${name}`);
+    if (own === undefined || fields[name] === null) delete fields[name];
+    else prune(own, fields[name], `${path}${name}.`, out);
   }
 }
 
@@ -124,7 +108,7 @@ const worker = document({
   ...optional(count, 0, 'max_memory', 'version'),
   ...optional(whole(1), 1, 'min_threads'),
   ...optional(listOf(), [0, 0, 0], 'python_version', 'gcc_version'),
-  ...optional(truth, false, 'modified', 'near_github_api_limit'),
+  ...optional(flag, false, 'modified', 'near_github_api_limit'),
   ...optional(decimal, 0, 'nps'),
   ...optional(text, '?.?.?.?', 'remote_addr'),
   ...optional(text, '?', 'country_code'),
@@ -137,9 +121,9 @@ const task: Shape = {
   ...required(stats, 'stats'),
   ...required(worker, 'worker_info'),
   ...required(decimal, 'last_updated'),
-  ...optional(truth, false, 'active'),
+  ...optional(flag, false, 'active'),
   ...optional(count, 0, 'start'),
-  ...optional(truth, undefined, 'bad'),
+  ...optional(flag, undefined, 'bad'),
   ...optional(flips, undefined, 'spsa_params'),
 };
 
@@ -147,7 +131,7 @@ const badTask: Shape = {
   ...task,
   ...required(count, 'task_id'),
   ...optional({ title: 'anything' }, undefined, 'residual'),
-  ...optional(oneOf('green', 'yellow', 'red'), 'red', 'residual_color'),
+  ...optional(oneOf(['green', 'yellow', 'red']), 'red', 'residual_color'),
 };
 
 const overshoot = document(
@@ -160,8 +144,8 @@ const overshoot = document(
 const sprt = document({
   ...required(decimal, 'elo0', 'elo1', 'llr'),
   ...optional(decimal, 0.05, 'alpha', 'beta'),
-  ...optional(oneOf('BayesElo', 'logistic', 'normalized'), undefined, 'elo_model'),
-  ...optional(oneOf('', 'accepted', 'rejected'), '', 'state'),
+  ...optional(oneOf(['BayesElo', 'logistic', 'normalized']), undefined, 'elo_model'),
+  ...optional(oneOf(['', 'accepted', 'rejected']), '', 'state'),
   ...optional(whole(1), 1, 'batch_size'),
   ...optional(decimal, -Math.log(19), 'lower_bound'),
   ...optional(decimal, Math.log(19), 'upper_bound'),
@@ -178,7 +162,7 @@ const spsa = document({
   ...required(decimal, 'A', 'alpha', 'gamma', 'iter', 'num_iter'),
   ...required(listOf(param), 'params'),
   ...optional(text, '', 'raw_params'),
-  ...optional(oneOf('classic'), undefined, 'algorithm'),
+  ...optional(oneOf(['classic']), undefined, 'algorithm'),
   ...optional(listOf(listOf(sample)), undefined, 'param_history'),
 });
 
@@ -192,8 +176,8 @@ const args = document({
   ...optional(timeControl, undefined, 'new_tc'),
   ...optional(text, '8', 'book_depth'),
   ...optional(text, undefined, 'master_repo', 'arch_filter', 'compiler'),
-  ...optional(truth, false, 'auto_purge'),
-  ...optional(truth, true, 'adjudication'),
+  ...optional(flag, false, 'auto_purge'),
+  ...optional(flag, true, 'adjudication'),
   ...optional(decimal, 100, 'throughput', 'itp'),
   ...optional(decimal, 0, 'priority'),
   ...optional(sprt, undefined, 'sprt'),
@@ -212,14 +196,14 @@ const rawRun = reader<RawRun>({
   ...required(decimal, 'start_time', 'last_updated'),
   ...required(args, 'args'),
   ...required(stats, 'results'),
-  ...required(truth, 'finished'),
+  ...required(flag, 'finished'),
   ...optional(listOf(document(task)), [], 'tasks'),
   ...optional(listOf(document(badTask)), [], 'bad_tasks'),
   ...optional(count, 0, 'failures', 'workers', 'cores', 'committed_games', 'total_games'),
   ...optional(decimal, 0, 'nps', 'games_per_minute'),
   ...optional(count, 24, 'version'),
   ...optional(decimal, undefined, 'tc_base'),
-  ...optional(truth, false, 'approved', 'deleted', 'failed', 'is_green', 'is_yellow'),
+  ...optional(flag, false, 'approved', 'deleted', 'failed', 'is_green', 'is_yellow'),
   ...optional(text, '', 'approver'),
   ...optional(objectId, undefined, 'rescheduled_from'),
 });

@@ -18,7 +18,6 @@ import {
   SingleFlight,
   stack,
 } from 'spillway';
-import { untilAborted } from 'spillway/internal';
 import type { Access } from '../protocol/read-request.ts';
 import type { User } from './users.ts';
 
@@ -74,10 +73,6 @@ function derive(password: string, salt: Buffer, options: ScryptOptions): Promise
 /** A caller that may have to wait, and no longer than its signal says. */
 export interface Waiter {
   readonly signal: AbortSignal;
-}
-
-export function during<T>(work: Promise<T>, waiter: Waiter | undefined): Promise<T> {
-  return waiter === undefined ? work : untilAborted(work, waiter.signal);
 }
 
 /** Right passwords that are remembered, and wrong ones; the longest unused forgotten first. */

@@ -6,7 +6,7 @@ import { fleetError } from '../errors.ts';
 import type { Access } from '../protocol/read-request.ts';
 import type { FleetSchema, UserRow } from '../storage/fleet-schema.ts';
 import { actionRow } from '../storage/rows.ts';
-import { during, hashPassword, VerifiedPasswords, type Waiter } from './password.ts';
+import { hashPassword, VerifiedPasswords, type Waiter } from './password.ts';
 
 /** Someone who may send workers, submit runs, or approve them: a row, with what its JSON holds. */
 export interface User extends Omit<UserRow, 'pending' | 'blocked' | 'groups'> {
@@ -68,8 +68,8 @@ export class Users {
    * signal is read only if there is something to wait for: making one costs more than all the rest.
    */
   async admit(access: Access, waiter?: Waiter): Promise<User> {
-    const user =
-      this.#fresh(access.username) ?? (await during(this.#look(access.username), waiter));
+    const { username } = access;
+    const user = this.#fresh(username) ?? (await this.#look(username, waiter));
     const isRight = await this.#verified.check(access, user?.password_hash, waiter);
     if (user === undefined || !isRight) {
       throw fleetError('ACCESS_REFUSED', 'Invalid username or password.');
@@ -185,17 +185,18 @@ export class Users {
   }
 
   /** Concurrent callers share one query; its answer is as old as the moment it was asked. */
-  #look(username: string): Promise<User | undefined> {
+  #look(username: string, waiter?: Waiter): Promise<User | undefined> {
     const at = this.#clock.now();
     const version = this.#version;
-    return this.#looking.run(`${version} ${username}`, async () => {
+    const look = async () => {
       const user = await this.find(username);
       // Names of nobody are not kept: whoever asks for them can think of as many as they like.
       if (user === undefined) this.#seen.delete(username);
       // A change of any user meanwhile makes the answer void.
       else if (this.#version === version) this.#seen.set(username, { user, at });
       return user;
-    });
+    };
+    return this.#looking.run(`${version} ${username}`, look, { signal: waiter?.signal });
   }
 
   #forget(username: string): void {
