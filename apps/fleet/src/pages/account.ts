@@ -5,15 +5,14 @@ import { fleetError } from '../errors.ts';
 import { type FieldFault, readFields } from '../operations/fields.ts';
 import { emailField, newName, repositoryField } from '../operations/user-operations.ts';
 import type { QueryTexts } from '../read/answers.ts';
-import { isPasswordLink, newPasswordMax, passwordMark } from '../users/password.ts';
+import { isPasswordLink, newPasswordMax } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 import { type FormField, fieldsOf, formPage } from './form.ts';
-import { keep } from './remembered.ts';
+import type { Pages } from './routes.ts';
 import {
   complaintsOf,
   type FieldErrors,
   type PageSession,
-  type Pages,
   type Shown,
   type Visit,
 } from './visit.ts';
@@ -30,20 +29,8 @@ function isAddress(text: string): boolean {
   return /^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(text) && text.length <= 200;
 }
 
-/** Log in, log out, sign up, and choosing a new password by a link that an approver has sent. */
+/** Sign-up, and the choice of a new password by a link that an approver has sent. */
 export const accountPages: Pages = {
-  '/login': {
-    noStore: true,
-    get: (visit) => (visit.person ? visit.goTo('/tests') : loginPage(visit)),
-    post: logIn,
-  },
-  '/logout': {
-    noStore: true,
-    post: async (visit) => {
-      sessionOf<PageSession>(visit.request).clear();
-      return visit.goTo('/tests');
-    },
-  },
   '/signup': {
     noStore: true,
     get: (visit) => (visit.person ? visit.goTo('/tests') : signUpPage(visit)),
@@ -65,29 +52,6 @@ export const accountPages: Pages = {
     },
   },
 };
-
-async function logIn(visit: Visit): Promise<Shown | FastifyReply> {
-  const { request, reply, form } = visit;
-  const { username = '', password = '', stay_logged_in: stay } = form;
-  let user: User;
-  try {
-    user = await visit.context.users.admit({ username, password, address: request.ip }, visit);
-  } catch (error) {
-    const isRefusal = error instanceof SpillwayError && error.code === 'ACCESS_REFUSED';
-    if (!isRefusal) throw error;
-    return loginPage(visit, error.message);
-  }
-  const session = sessionOf<PageSession>(request);
-  session.regenerate();
-  session.set('user', username);
-  session.set('mark', passwordMark(user));
-  session.remember(stay !== undefined);
-  keep(reply, 'login_remember_me', stay === undefined ? 0 : 1);
-  const kept = keptIn(form);
-  if (kept === undefined) return visit.goTo(localPath(visit.query.next));
-  request.person = user;
-  return keptPage(visit, kept);
-}
 
 async function signUp(visit: Visit): Promise<Shown | FastifyReply> {
   const { users, signUps } = visit.context;
@@ -140,88 +104,6 @@ export function newPassword(label: string, again: string, required = false): For
     { ...common, name: 'password', label, hint },
     { ...common, name: 'password2', label: again },
   ];
-}
-
-/** A path of this site; the home page for anything else. */
-function localPath(next: string | undefined): string {
-  // Parsed as browsers do, who drop tabs and take a backslash for a slash.
-  const here = 'http://here.invalid';
-  const url = next?.startsWith('/') ? URL.parse(next, here) : null;
-  // `/.//host` is a path here, and would be sent as `//host`.
-  const isHere = url?.origin === here && !url.pathname.startsWith('//');
-  return isHere ? url.pathname + url.search : '/tests';
-}
-
-/** A form that was sent by somebody who had to log in first. */
-interface KeptForm {
-  /** Address that it was sent to. */
-  readonly path: string;
-  readonly fields: readonly (readonly [name: string, value: string])[];
-}
-
-/** The form that a log-in carries along, if it does. */
-function keptIn({ kept_path, kept_fields = '[]' }: QueryTexts): KeptForm | undefined {
-  if (kept_path === undefined || !URL.canParse(kept_path, 'http://here.invalid')) return undefined;
-  try {
-    const fields = Object.entries(Object.fromEntries(JSON.parse(kept_fields)));
-    return {
-      path: localPath(kept_path),
-      fields: fields.map(([name, value]) => [name, `${value}`]),
-    };
-  } catch {
-    return undefined;
-  }
-}
-
-/** A form that was typed before the log-in, to be looked at and sent. */
-function keptPage(visit: Visit, { path, fields }: KeptForm): Shown {
-  return formPage({
-    visit,
-    title: 'Your form, not sent yet',
-    card: { id: 'kept', title: `What you typed for ${path}` },
-    action: path,
-    fields: fields.map(([name, value]) => ({
-      name,
-      label: name,
-      isTick: value === 'on',
-      rows: value.length > 60 || value.includes('\n') ? 5 : undefined,
-    })),
-    values: Object.fromEntries(fields),
-    submit: 'Send it',
-    beside: html`<a href="/tests">Leave it</a>`,
-  });
-}
-
-export function loginPage(
-  visit: Visit,
-  problem?: string,
-  more: { readonly status?: number; readonly kept?: KeptForm | undefined } = {},
-): Shown {
-  const { form, query, request } = visit;
-  const { status = 200, kept = keptIn(form) } = more;
-  const isRemembered = !/login_remember_me=0/.test(request.headers.cookie ?? '');
-  const next = query.next === undefined ? '' : `?next=${encodeURIComponent(query.next)}`;
-  const text = { required: true, autocomplete: 'username' } as const;
-  const secret = { required: true, type: 'password', autocomplete: 'current-password' } as const;
-  return formPage({
-    visit,
-    title: 'Log in',
-    card: { id: 'account', title: 'Your account' },
-    action: `/login${next}`,
-    ...(kept && {
-      hidden: { kept_path: kept.path, kept_fields: JSON.stringify(kept.fields) },
-    }),
-    fields: [
-      { ...text, name: 'username', label: 'User name' },
-      { ...secret, name: 'password', label: 'Password' },
-      { name: 'stay_logged_in', label: 'Stay logged in on this machine', isTick: true },
-    ],
-    values: { username: form.username, stay_logged_in: isRemembered ? 'on' : undefined },
-    errors: problem === undefined ? {} : { '': problem },
-    submit: 'Log in',
-    beside: html`<a href="/signup">Make an account</a>`,
-    status,
-  });
 }
 
 function signUpPage(visit: Visit, errors: FieldErrors = {}): Shown {

@@ -16,7 +16,8 @@ import type { QueryTexts } from '../read/answers.ts';
 import { type SprtCalculatorOptions, sprtForecast } from '../statistics/sprt.ts';
 import { choicesOf, complaints, fieldsOf, inputs, type Looks } from './form.ts';
 import { type PageContext, staticUrl } from './pages.ts';
-import { complaintsOf, type Pages, type Shown } from './visit.ts';
+import type { Pages } from './routes.ts';
+import { complaintsOf, type Shown } from './visit.ts';
 
 /** `/sprt_calc` and `/rate_limits`. */
 export const calculatorPages: Pages = {

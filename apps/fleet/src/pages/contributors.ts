@@ -2,7 +2,8 @@ import { html } from 'spillway-http';
 import { ago, button, decimal, tabs } from 'spillway-http/kit';
 import type { Contributor, ContributorTable } from '../contributors/contributor-tables.ts';
 import { type ListColumn, listPage, numbers, texts } from './listing.ts';
-import type { Pages, Shown, Visit } from './visit.ts';
+import type { Pages } from './routes.ts';
+import type { Shown, Visit } from './visit.ts';
 
 /** Totals of what people gave, of all time and of the last month. */
 export const contributorPages: Pages = {

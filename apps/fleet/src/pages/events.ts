@@ -6,8 +6,9 @@ import type { QueryTexts } from '../read/answers.ts';
 import type { ActionRow } from '../storage/fleet-schema.ts';
 import { actionWords } from '../world/records.ts';
 import { type ListColumn, listing, pageIn, toLastPage } from './listing.ts';
+import type { Pages } from './routes.ts';
 import { runUrl } from './run-cells.ts';
-import type { Pages, Visit } from './visit.ts';
+import type { Visit } from './visit.ts';
 
 const pageSize = 25;
 /** Events that can be leafed through, for strangers and for users. */

@@ -1,7 +1,8 @@
 import { type Html, html } from 'spillway-http';
 import { button, card, empty } from 'spillway-http/kit';
 import { operate } from '../operations/operations.ts';
-import type { Pages, Visit } from './visit.ts';
+import type { Pages } from './routes.ts';
+import type { Visit } from './visit.ts';
 
 /** Makes the sample runs for an approver who asks for them. */
 export const samplePages: Pages = {

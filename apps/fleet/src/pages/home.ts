@@ -22,8 +22,9 @@ import { firstSteps, sampleCard } from './first-steps.ts';
 import { hrefOf, listing, pageIn, toLastPage } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { userOf } from './people.ts';
+import type { Pages } from './routes.ts';
 import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run-cells.ts';
-import { isFragment, type Pages, Visit } from './visit.ts';
+import { isFragment, Visit } from './visit.ts';
 
 const pageSize = 25;
 /** Finished runs that a search looks through, for strangers and for users. */

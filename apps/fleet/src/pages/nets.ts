@@ -8,8 +8,9 @@ import type { NetRow } from '../storage/fleet-schema.ts';
 import { timeText } from './events.ts';
 import { type ListColumn, listPage, numbers, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
+import type { Pages } from './routes.ts';
 import { runUrl } from './run-cells.ts';
-import { type Pages, type Shown, Visit } from './visit.ts';
+import { type Shown, Visit } from './visit.ts';
 
 /** `/nns` lists nets, `/upload` takes one. */
 export const netPages: Pages = {

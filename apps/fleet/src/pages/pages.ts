@@ -13,14 +13,16 @@ import { eventPages } from './events.ts';
 import { Figures } from './figures.ts';
 import { samplePages } from './first-steps.ts';
 import { homePage, homePages } from './home.ts';
+import { loginPages } from './login.ts';
 import { machinePages } from './machines.ts';
 import { netPages, netUpload } from './nets.ts';
 import { peoplePages } from './people.ts';
 import { rememberChoices } from './remembered.ts';
+import { addPage, type Pages, pageErrors } from './routes.ts';
 import { runActionPages } from './run-actions.ts';
 import { runPages } from './run-page.ts';
 import { submitPages } from './submit.ts';
-import { addPage, type PageSession, type Pages, pageErrors, userOfSession } from './visit.ts';
+import { type PageSession, userOfSession } from './visit.ts';
 
 /** The parts that pages are made from. */
 export interface PageContext extends Context {
@@ -34,6 +36,7 @@ export interface PageContext extends Context {
 
 /** All pages but those that change while they are open, and the upload of nets. */
 const pages: Pages = {
+  ...loginPages,
   ...accountPages,
   ...homePages,
   ...samplePages,

@@ -19,14 +19,8 @@ import { newPassword, passwordErrors } from './account.ts';
 import { timeText } from './events.ts';
 import { capital, fieldsOf, formPage } from './form.ts';
 import { hrefOf, type ListColumn, listPage, numbers, texts } from './listing.ts';
-import {
-  type FieldErrors,
-  isApprover,
-  type PageSession,
-  type Pages,
-  type Shown,
-  type Visit,
-} from './visit.ts';
+import type { Pages } from './routes.ts';
+import { type FieldErrors, isApprover, type PageSession, type Shown, type Visit } from './visit.ts';
 
 const idleMs = 5 * 86_400_000;
 

@@ -16,10 +16,11 @@ import {
   type Looks,
   throughputs,
 } from './form.ts';
+import type { Page, Pages } from './routes.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
 import type { RunRole } from './run-view.ts';
-import type { FieldErrors, Page, Pages, Visit } from './visit.ts';
+import type { FieldErrors, Visit } from './visit.ts';
 
 /** The operations on one run that a person is asked about first. */
 const actions: readonly (readonly [name: string, asks: Question])[] = [...operations].flatMap(

@@ -8,13 +8,14 @@ import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import type { Run } from '../world/run.ts';
 import { hrefOf } from './listing.ts';
 import type { PageContext } from './pages.ts';
+import { addPage } from './routes.ts';
 import { runDialogs } from './run-actions.ts';
 import { runUrl, statePill } from './run-cells.ts';
 import { chartCard } from './run-charts.ts';
 import { rawStatisticsCards } from './run-statistics-cards.ts';
 import { taskCard, taskChoice } from './run-tasks.ts';
 import { measuresOf, type RunRole, runHead, runSummary } from './run-view.ts';
-import { addPage, isApprover, isFragment, Visit } from './visit.ts';
+import { isApprover, isFragment, Visit } from './visit.ts';
 
 /** Runs that open pages show, kept for those that the world has let go of. */
 const shownMax = 16;

@@ -19,9 +19,10 @@ import {
   throughputs,
 } from './form.ts';
 import type { PageContext } from './pages.ts';
+import type { Pages } from './routes.ts';
 import { runUrl } from './run-cells.ts';
 import { runOf } from './run-page.ts';
-import type { Pages, Shown, Visit } from './visit.ts';
+import type { Shown, Visit } from './visit.ts';
 
 const defaultBook = 'UHO_Lichess_4852_v1.epd';
 const bounds: NonNullable<FormField['choices']> = [

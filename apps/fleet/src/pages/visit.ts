@@ -1,15 +1,11 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SpillwayError } from 'spillway';
-import { type Html, type HtmlValue, html, type Session, sessionOf, wantsPage } from 'spillway-http';
+import { type Html, type HtmlValue, html, type Session } from 'spillway-http';
 import {
   button,
-  card,
-  errorPage,
   type FramedPageOptions,
-  facts,
   framedPage,
   hiddenFields,
-  notice,
   type PageHeadOptions,
   type PlaceLink,
   pageHead,
@@ -20,7 +16,6 @@ import { operate } from '../operations/operations.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import { passwordMark } from '../users/password.ts';
 import { approversGroup, type User, type Users } from '../users/users.ts';
-import { loginPage } from './account.ts';
 import type { PageContext } from './pages.ts';
 
 declare module 'fastify' {
@@ -74,7 +69,7 @@ export interface Shown {
 }
 
 /** Visitors that a page lets in. */
-type Visitors = 'all' | 'user' | 'approver';
+export type Visitors = 'all' | 'user' | 'approver';
 
 /** One request for a page, with what all pages ask of it. */
 export class Visit {
@@ -172,53 +167,13 @@ export function isApprover(user: User | null | undefined): boolean {
   return user?.groups.includes(approversGroup) === true;
 }
 
-/** One page, and the form that is sent to its address if there is one. */
-export interface Page {
-  /** Visitors that are let in; others are asked to log in, or refused. @default 'all' */
-  readonly for?: Visitors;
-  /** True if browsers must not keep the page. @default false */
-  readonly noStore?: boolean;
-  readonly get?: (visit: Visit) => Answer | Promise<Answer>;
-  readonly post?: (visit: Visit) => Promise<Answer>;
-}
-
-/** Pages by their addresses. */
-export type Pages = Readonly<Record<string, Page>>;
-
-type Answer = Shown | FastifyReply;
-
-export function addPage(app: FastifyInstance, context: PageContext, url: string, page: Page): void {
-  const { get, post, for: wanted = 'all', noStore = false } = page;
-  const answer = (make: (visit: Visit) => Answer | Promise<Answer>) => {
-    return async (request: FastifyRequest, reply: FastifyReply) => {
-      const visit = new Visit(context, request, reply);
-      const isNobody = wanted !== 'all' && visit.person === undefined;
-      if (isNobody && typedIn(visit).length > 0) return visit.framed(loginAgain(visit, 401));
-      const refusal = visit.refusalFor(wanted);
-      if (refusal !== undefined) return refusal;
-      if (noStore) reply.headers({ 'cache-control': 'no-store', expires: '0' });
-      const shown = await make(visit);
-      return 'main' in shown ? visit.framed(shown) : shown;
-    };
-  };
-  const config = { lane: context.lanes.pages };
-  if (get !== undefined) app.get(url, { config }, answer(get));
-  if (post === undefined) return;
-  const change = async (visit: Visit) => {
-    const shown = await post(visit);
-    // The one who changed something sees it at once, and so do all others.
-    context.feed.touch();
-    return shown;
-  };
-  app.post(url, { config: { ...config, primaryOnly: true } }, answer(change));
-}
-
 /** True if a script asks for a part of the page it shows already. */
 export function isFragment({ headers }: FastifyRequest): boolean {
   return headers['hx-request'] === 'true' && headers['sec-fetch-mode'] !== 'navigate';
 }
 
-function frameOf(
+/** The frame of all pages: places, and the visitor's account. */
+export function frameOf(
   visit: Visit,
   place?: string,
 ): Pick<FramedPageOptions, 'services' | 'places' | 'home' | 'tools'> {
@@ -252,95 +207,6 @@ function accountTools({ person, token }: Visit): Html {
   return html`<a href="/user">${person.username}</a>
 <form method="post" action="/logout">${token}
 ${button({ label: 'Log out', look: 'bare', little: true })}</form>`;
-}
-
-/** Failures of pages as pages, in the frame of the fleet. */
-export function pageErrors(app: FastifyInstance, context: PageContext): void {
-  app.setErrorHandler(async (error, request, reply) => {
-    if (reply.sent || reply.raw.destroyed) return reply;
-    const failure = app.noteFailure(error, reply);
-    const { status, code, message: detail, headers } = failure;
-    reply.code(status).headers({ ...headers, 'cache-control': 'no-store' });
-    if (!wantsPage(request.headers.accept)) {
-      const { id } = request;
-      return reply.send({ ok: false, error: { code, message: detail, id } });
-    }
-    if (code === 'CSRF_REFUSED') {
-      // The token is checked before anybody asks who has sent it.
-      const session = sessionOf<PageSession>(request);
-      request.person = (await userOfSession(context.users, session)) ?? null;
-      const visit = new Visit(context, request, reply);
-      return reply.send(visit.framed(refusedForm(visit, status)));
-    }
-    const seconds = Number(headers['retry-after']);
-    const retrySeconds = request.method === 'GET' && seconds > 0 ? seconds : undefined;
-    const frame = frameOf(new Visit(context, request, reply));
-    const links = [{ name: 'All runs', href: '/tests' }];
-    if (request.person === null) links.push({ name: 'Log in', href: '/login' });
-    const title = code === 'RECORD_UNKNOWN' ? detail : undefined;
-    const page = errorPage({
-      status,
-      code,
-      title,
-      requestId: request.id,
-      retrySeconds,
-      frame,
-      links,
-      ...(title === undefined && { detail }),
-    });
-    return reply.send(page);
-  });
-}
-
-/**
- * Tells that a form was not taken, with the way back to it and what was typed into it; asks whoever
- * is not logged in to do so, as fishtest does.
- */
-function refusedForm(visit: Visit, status: number): Shown {
-  if (visit.person === undefined) return loginAgain(visit, status);
-  const verdict = 'Nothing was changed.';
-  const text = 'The form was too old, or sent from another site. Please try again.';
-  const typed = typedIn(visit);
-  const back = pageOf(visit.request)?.href ?? '/tests';
-  const body = html`<div class="stack"><p>Copy what you need, and send the form again.</p>
-${facts(typed)}</div>`;
-  const main = html`${notice({
-    verdict,
-    text,
-    tone: 'bad',
-    action: button({ label: 'Back', href: back }),
-  })}
-${typed.length > 0 && card({ id: 'typed', title: 'What you sent', body })}`;
-  return { title: 'The form was not taken', look: 'narrow', main, status };
-}
-
-/** Longest form that is kept for who has to log in first, in characters. */
-const keptMax = 200_000;
-
-/** The log-in, after which a form that came too late is shown again. */
-function loginAgain(visit: Visit, status: number): Shown {
-  const { url } = visit.request;
-  const fields = /^\/(login|signup)\b/.test(url) ? [] : typedIn(visit);
-  const isKept = fields.length > 0 && JSON.stringify(fields).length <= keptMax;
-  const text = isKept
-    ? 'Nothing was sent: you are not logged in. Log in, and your form is shown again.'
-    : 'The form was too old, or sent from another site. Please try again.';
-  const kept = isKept ? { path: url, fields } : undefined;
-  return loginPage(visit, text, { status, kept });
-}
-
-/** Fields of a form that somebody has filled in on a page of ours; secrets are left out. */
-function typedIn({ request, form }: Visit): [name: string, value: string][] {
-  if (pageOf(request) === undefined) return [];
-  return Object.entries(form).filter((entry): entry is [string, string] => {
-    return Boolean(entry[1]) && !/password|csrf_token/.test(entry[0]);
-  });
-}
-
-/** The page of ours that a form stood on: a page of another site does not choose what is shown. */
-function pageOf({ headers, host }: FastifyRequest): URL | undefined {
-  const from = URL.parse(headers.referer ?? '');
-  return from?.host === host ? from : undefined;
 }
 
 /** Texts beside fields, by the name of the field. */
