@@ -15,13 +15,15 @@ import { type FieldFault, number, readFields, text } from '../operations/fields.
 import type { QueryTexts } from '../read/answers.ts';
 import { type SprtCalculatorOptions, sprtForecast } from '../statistics/sprt.ts';
 import { choicesOf, complaints, fieldsOf, inputs, type Looks } from './form.ts';
-import { type PageContext, staticUrl } from './pages.ts';
+import type { PageContext } from './pages.ts';
 import type { Pages } from './routes.ts';
 import { complaintsOf, type Shown } from './visit.ts';
 
 /** `/sprt_calc` and `/rate_limits`. */
 export const calculatorPages: Pages = {
-  '/sprt_calc': { get: ({ query }) => calculatorPage(query) },
+  '/sprt_calc': {
+    get: ({ query, context }) => ({ ...calculatorPage(query), scripts: [context.calculator] }),
+  },
   '/rate_limits': {
     get: ({ context }) => {
       return { title: 'Rate limits', place: '/rate_limits', main: limitsCard(context) };
@@ -100,8 +102,7 @@ ${inputs(shown, state)}<div class="row wide">${button({ label: 'Calculate', look
   const main = html`<div class="stack">${card({ id: 'test', title: 'The test', body: form })}
 <div class="stack" id="forecast">${complaints(shown, state)}
 ${faults.length === 0 && forecasts(options)}</div></div>`;
-  const scripts = [staticUrl('calculator.js')];
-  return { title: 'SPRT calculator', place: '/sprt_calc', main, scripts };
+  return { title: 'SPRT calculator', place: '/sprt_calc', main };
 }
 
 function forecasts(options: SprtCalculatorOptions): Html {

@@ -30,8 +30,9 @@ export interface PageContext extends Context {
   readonly ancestry: Ancestry;
   /** Bounds how many accounts strangers make. */
   readonly signUps: Bucket;
-  /** Address of the style sheet. */
+  /** Address of the style sheet, and of the script of the calculator. */
   readonly style: string;
+  readonly calculator: string;
 }
 
 /** All pages but those that change while they are open, and the upload of nets. */
@@ -61,6 +62,7 @@ export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
     ancestry: new Ancestry(options),
     signUps: new Bucket({ ratePerSecond: 0.2, burst: 10, queueMax: 0, clock }),
     style: staticUrl('fleet.css'),
+    calculator: staticUrl('calculator.js'),
   };
   await app.register(assets, { root: folder, prefix: '/static/' });
   await app.register(async (scope) => {
@@ -84,7 +86,7 @@ export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
 };
 
 /** The address of a static file, which changes with its content. */
-export function staticUrl(name: string): string {
+function staticUrl(name: string): string {
   const digest = createHash('sha384')
     .update(readFileSync(`${folder}${name}`))
     .digest('base64url');
