@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { approversGroup } from '../src/users/users.ts';
 import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
-import { FleetSite } from './fixtures/fleet-site.ts';
+import { ServedFleet } from './fixtures/fleet-command.ts';
+import { FleetSite, temporaryFolder } from './fixtures/fleet-site.ts';
 import { Visitor } from './fixtures/visitor.ts';
 
 describe('the home page', () => {
@@ -238,5 +239,18 @@ describe('accounts', () => {
     assert.equal((await visitor.post('/signup', spaced)).status, 422, 'blanks make no other name');
     await visitor.follow(await visitor.post('/signup', { ...spaced, username: ' fay ' }));
     assert.equal((await site.fleet.users.find('fay'))?.tests_repo, 'https://github.com/a/b');
+  });
+});
+
+describe('a page that leads elsewhere', () => {
+  it('leaves no error in the log of the server', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    await using server = await ServedFleet.start(data, ['--log', 'true']);
+    for (const path of ['/', '/tests/run']) {
+      assert.equal((await fetch(`${server.url}${path}`, { redirect: 'manual' })).status, 302);
+    }
+    await server.stop();
+    assert.doesNotMatch(server.complaints, /Error/);
   });
 });

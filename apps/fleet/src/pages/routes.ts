@@ -37,8 +37,9 @@ export function addPage(app: FastifyInstance, context: PageContext, url: string,
       const refusal = visit.refusalFor(wanted);
       if (refusal !== undefined) return refusal;
       if (noStore) reply.headers({ 'cache-control': 'no-store', expires: '0' });
-      const shown = await make(visit);
-      return 'main' in shown ? visit.framed(shown) : shown;
+      // An answer that was sent is awaited to its end, and gives nothing.
+      const shown: Shown | undefined = await make(visit);
+      return shown === undefined ? reply : visit.framed(shown);
     };
   };
   const config = { lane: context.lanes.pages };
