@@ -36,7 +36,7 @@ export const eventPages: Pages = {
 ${listing({
   id: 'events',
   title: 'Events',
-  about: '',
+  about: null,
   columns,
   rows,
   key: ({ id }) => id,

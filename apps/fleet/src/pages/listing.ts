@@ -45,7 +45,7 @@ export interface ListingOptions<Row> extends Pick<TableOptions<Row>, 'rows' | 'k
   readonly title: string;
   /** Plural of the rows, for people who cannot see the table. @default the title */
   readonly plural?: string | undefined;
-  /** Words behind the title. @default the number of rows */
+  /** Words behind the title; null for none. @default the number of rows */
   readonly about?: HtmlValue;
   readonly tools?: HtmlValue;
   readonly columns: readonly ListColumn<Row>[];
@@ -108,7 +108,8 @@ export function listing<Row>(options: ListingOptions<Row>): Html {
   });
   const body =
     rows.length === 0 ? nothing(options) : html`${shown}<div class="foot">${pages}${all}</div>`;
-  return card({ id, title, about: options.about ?? decimal(total), tools, flush: true, body });
+  const { about = decimal(total) } = options;
+  return card({ id, title, about: about ?? undefined, tools, flush: true, body });
 }
 
 /** The rows of the page that an address asks for, and how they are sorted. */

@@ -149,7 +149,8 @@ function tablePages(app: FastifyInstance, context: PageContext, runs: ShownRuns)
       const path = `/tests/tasks/${run.id}`;
       const options = { now: context.clock.now(), isUser: person !== undefined, path };
       const main = taskCard(run, taskChoice(query), options);
-      return { title: 'Tasks', place, head: { crumbs: crumbsOf(run) }, main };
+      const head = { title: 'Tasks', crumbs: crumbsOf(run) };
+      return { title: `Tasks of ${run.args.new_tag}`, place, head, main };
     },
   });
   addPage(app, context, '/tests/stats/:id', {
@@ -157,7 +158,8 @@ function tablePages(app: FastifyInstance, context: PageContext, runs: ShownRuns)
       const run = await runs.open(request);
       if (isFragment(request) && run.record.finished) reply.code(286);
       const main = html`<div class="stack">${rawStatisticsCards(run)}</div>`;
-      return { title: 'Raw statistics', place, head: { crumbs: crumbsOf(run) }, main };
+      const head = { title: 'Raw statistics', crumbs: crumbsOf(run) };
+      return { title: `Statistics of ${run.args.new_tag}`, place, head, main };
     },
   });
 }

@@ -57,7 +57,7 @@ export interface Shown {
   /** Address of the place in the navigation that the page belongs to. */
   readonly place?: string | undefined;
   /** Words and buttons around the title; null if the content has a head of its own. */
-  readonly head?: Omit<PageHeadOptions, 'title'> | null | undefined;
+  readonly head?: Partial<PageHeadOptions> | null | undefined;
   readonly main: HtmlValue;
   /** How title and content stand: in a narrow column, or apart. @default below each other */
   readonly look?: 'narrow' | 'stack' | undefined;
