@@ -46,7 +46,7 @@ function machinesPage(visit: Visit): Shown {
     active && (mine === undefined || record.worker_info.username === mine);
   const more =
     person !== undefined &&
-    html`${tick({ name: 'my_workers', label: 'Only mine', checked: mine !== undefined, value: '1' })}
+    html`${tick({ name: 'my_workers', label: 'Only mine', checked: Boolean(mine), value: '1' })}
 ${button({ label: 'Show', little: true })}`;
   return listPage({
     visit,

@@ -59,7 +59,7 @@ export interface Shown {
   /** Words and buttons around the title; null if the content has a head of its own. */
   readonly head?: Partial<PageHeadOptions> | null | undefined;
   readonly main: HtmlValue;
-  /** How title and content stand: in a narrow column, or apart. @default below each other */
+  /** Layout of title and content: one narrow column, or with gaps. @default neither */
   readonly look?: 'narrow' | 'stack' | undefined;
   /** @default 200 */
   readonly status?: number | undefined;
