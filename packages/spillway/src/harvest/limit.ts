@@ -101,7 +101,7 @@ export class HarvestLimit implements Limit {
     const isFull = this.#slower >= slowerMax;
     if (isFull || this.#size === this.sizeMax) {
       const size = isFull ? this.#size >> 1 : this.#size;
-      this.#adaptive = new AdaptiveLimit({ size, sizeMax: this.sizeMax });
+      this.#adaptive = new AdaptiveLimit(size, this.sizeMax, Infinity);
       return;
     }
     this.#latencyMsBefore = latencyMs;

@@ -74,7 +74,7 @@ export class Pace {
 
   constructor(sizeMax: number, deadlineMs: number) {
     const size = Math.min(sizeMax, sizeAtStart);
-    this.#limit = new AdaptiveLimit({ size, sizeMax, deadlineMs });
+    this.#limit = new AdaptiveLimit(size, sizeMax, deadlineMs);
     this.#size = size;
     this.#deadlineMs = deadlineMs;
     this.#tryMs = Math.min(1_000, Math.max(250, deadlineMs));

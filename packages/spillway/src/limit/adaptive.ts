@@ -1,4 +1,4 @@
-import { checkLimitOptions, type Limit, type LimitOptions, type Sample } from './limit.ts';
+import type { Limit, Sample } from './limit.ts';
 import {
   errorsByChance,
   isBound,
@@ -14,19 +14,22 @@ const queueShare = 0.25;
 const queueShareLeast = 0.05;
 /** Time in a queue downstream, in service times, at which doubling ends. */
 const queueShareAtStart = 0.5;
-/** Share of the spread by which the quickest of two readings differ by chance: two errors. */
-const chanceShare = 0.17;
+/** Share of the spread by which the quickest of the first readings differ by chance. */
+const chanceShare = 0.5;
 /** Readings in a row, at most, that leave open whether doubling has made a queue. */
 const doubtsMax = 2;
 /** Share of a deadline that the work itself may take, where a smaller size makes it faster. */
 const deadlineShare = 0.6;
 /** Share of the way to the right size that one reading goes, where readings differ by chance. */
 const gain = 0.5;
-/** Largest and smallest change by one reading; the smallest is also a step of a probe. */
+/** Largest changes by one reading, and the step of a probe. */
 const growthMost = 1.2;
-const shrinkMost = 0.8;
+const shrinkMost = 0.5;
+const probeStep = 0.8;
 /** Share of those inside before, at most, at which the latencies are comparable. */
 const comparedShare = 0.85;
+/** The same where the latency asks for a far smaller size: it takes more to prove it wrong. */
+const provedShare = 0.55;
 /** Readings until a probe, and until the next one where there was a queue. */
 const probeEvery = 64;
 const probeAgain = 16;
@@ -78,7 +81,6 @@ const inTimeMin = 4;
  */
 export class AdaptiveLimit implements Limit {
   #sizeMax: number;
-  readonly #sizeMin: number;
   /** Milliseconds within which work is of use: its deadline, or less if callers leave before. */
   deadlineMs: number;
   readonly #window = new ReadingWindow();
@@ -120,10 +122,9 @@ export class AdaptiveLimit implements Limit {
   /** Size at which nothing ended in time. */
   #sizeStuck = Infinity;
 
-  constructor(options: LimitOptions) {
-    const { size, sizeMin, sizeMax, deadlineMs } = checkLimitOptions(options);
+  /** Sizes are integers from 1, the first at most `sizeMax`. */
+  constructor(size: number, sizeMax: number, deadlineMs: number) {
     this.#sizeMax = sizeMax;
-    this.#sizeMin = sizeMin;
     this.deadlineMs = deadlineMs;
     this.#size = size;
   }
@@ -138,7 +139,7 @@ export class AdaptiveLimit implements Limit {
 
   /** Changes the largest size, and sets the size, as far as that allows, to look on from there. */
   resize(sizeMax: number, size: number, now: number): void {
-    this.#sizeMax = Math.max(this.#sizeMin, sizeMax);
+    this.#sizeMax = sizeMax;
     this.#forgetLarger();
     this.#resize(size, now);
     this.#sizeProven = Math.min(this.#sizeProven, this.#sizeMax);
@@ -210,11 +211,13 @@ export class AdaptiveLimit implements Limit {
     this.#latencyMs = now.latencyMs;
     this.#untilProbe -= 1;
     const larger = this.#larger;
-    if (now.lateShare >= wasteLeast && this.#size > this.#sizeMin) this.#retreat(now, at);
+    const isFar = this.#fit(now) < probeStep * this.#size;
+    const share = isFar ? provedShare : comparedShare;
+    if (now.lateShare >= wasteLeast && this.#size > 1) this.#retreat(now, at);
     else if (this.#floorMs === undefined) {
       this.#floorMs = now.floorMs;
       this.#spreadMs = now.spreadMs;
-    } else if (larger !== undefined && now.inside <= comparedShare * larger.inside) {
+    } else if (larger !== undefined && now.inside <= share * larger.inside) {
       this.#compare(larger, now, this.#floorMs, at);
     } else this.#adjust(now, this.#floorMs, at);
   }
@@ -228,7 +231,7 @@ export class AdaptiveLimit implements Limit {
       this.#sizeProven = 0;
     }
     this.#inTime = 0;
-    this.#resize(Math.min(this.#size, now.inside) * shrinkMost, at);
+    this.#resize(Math.min(this.#size, now.inside) * probeStep, at);
   }
 
   /** Goes towards the size that fits. */
@@ -243,7 +246,8 @@ export class AdaptiveLimit implements Limit {
       this.#spreadMs += (now.spreadMs - this.#spreadMs) * spreadWeight;
       this.#sizeProven = Math.min(this.#size, Math.ceil(provenShare * now.inside));
     }
-    if (this.#isStarting && this.#starts(now, before, at)) return;
+    const freeMs = this.#freeMs(now, queueMs, workMs);
+    if (this.#isStarting && this.#starts(now, freeMs, before, at)) return;
     this.#learn(workMs, now);
     const size = this.#size;
     const fit = this.#fit(now);
@@ -267,10 +271,7 @@ export class AdaptiveLimit implements Limit {
   }
 
   /** Doubles the size, or reads once more if a queue may be chance; false if there is a queue. */
-  #starts(now: Step, before: number, at: number): boolean {
-    const queueMs = this.#queueMs(now);
-    const workMs = Math.max(now.latencyMs - queueMs, now.latencyMs / 8);
-    const freeMs = this.#freeMs(now, queueMs, workMs);
+  #starts(now: Step, freeMs: number, before: number, at: number): boolean {
     const byChanceMs = chanceShare * Math.max(now.spreadMs, this.#spreadMs);
     const isFree = freeMs > 0;
     if (!isFree && (this.#doubts >= doubtsMax || freeMs <= -byChanceMs)) return false;
@@ -300,16 +301,13 @@ export class AdaptiveLimit implements Limit {
     this.#workError = Math.hypot((1 - weight) * this.#workError, weight * error);
   }
 
-  /** Growth that keeps the latency within what is allowed, even if all that is added waits. */
-  #growthMax(now: Step): number {
-    return Math.max(1, (deadlineShare * this.deadlineMs) / now.latencyMs);
-  }
-
   #double(now: Step, at: number): void {
     // Where bursts were not slower for being larger, the next step may be larger as well.
     const isFree = now.isBurst && this.#queueMs(now) < queueShareLeast * now.latencyMs;
     this.#doublings = isFree ? this.#doublings + 1 : 1;
-    const size = this.#size * Math.min(2, this.#growthMax(now) ** this.#doublings);
+    // The latency is to stay within what is allowed, even if all that is added waits.
+    const growth = Math.max(1, (deadlineShare * this.deadlineMs) / now.latencyMs);
+    const size = this.#size * Math.min(2, growth ** this.#doublings);
     if (size > 0.7 * this.#sizeStuck || this.#size >= this.#sizeMax) this.#isStarting = false;
     else {
       this.#smaller = now;
@@ -338,7 +336,7 @@ export class AdaptiveLimit implements Limit {
     }
     this.#forgetLarger();
     const fit = Math.max(this.#fit(larger), this.#fit(now));
-    this.#resize(Math.max(fit, now.size * shrinkMost), at);
+    this.#resize(Math.max(fit, now.size * probeStep), at);
   }
 
   /**
@@ -352,7 +350,7 @@ export class AdaptiveLimit implements Limit {
 
   #shrink(now: Step, at: number): void {
     this.#larger = now;
-    this.#resize(now.size * shrinkMost, at);
+    this.#resize(now.size * probeStep, at);
   }
 
   #forgetLarger(): void {
@@ -387,12 +385,12 @@ export class AdaptiveLimit implements Limit {
       this.#epochAt = at;
       this.#window.open(false);
     }
-    this.#size = Math.max(this.#sizeMin, size * dropShare);
+    this.#size = Math.max(1, size * dropShare);
   }
 
   #resize(size: number, at: number): void {
     const before = this.size;
-    this.#size = Math.min(this.#sizeMax, Math.max(this.#sizeMin, size));
+    this.#size = Math.min(this.#sizeMax, Math.max(1, size));
     if (this.size === before) return;
     this.#epochAt = at;
     this.#window.open(this.size > before);

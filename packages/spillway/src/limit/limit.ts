@@ -1,5 +1,3 @@
-import { checkInteger, checkNumber } from '../base/check.ts';
-
 /**
  * End of a piece of work.
  * - `ok`: it ended in time, with a result or with an error that is the caller's own (a 404).
@@ -28,28 +26,4 @@ export interface Limit {
   readonly sizeMax: number;
   /** Learns from one finished piece of work. */
   observe(sample: Sample): void;
-}
-
-export interface LimitOptions {
-  /** Size at the start. An integer from `sizeMin` to `sizeMax`. @default 20 or nearest */
-  readonly size?: number | undefined;
-  /** Smallest size. An integer from 1 to `sizeMax`. @default 1 */
-  readonly sizeMin?: number | undefined;
-  /** Largest size. An integer from 1. */
-  readonly sizeMax: number;
-  /** Milliseconds above 0 that work has in all, waiting included. @default Infinity */
-  readonly deadlineMs?: number | undefined;
-}
-
-/** The options with their defaults filled in, once they are found to be in order. */
-export function checkLimitOptions(options: LimitOptions): {
-  [Name in keyof LimitOptions]-?: NonNullable<LimitOptions[Name]>;
-} {
-  const { sizeMax, sizeMin = 1, deadlineMs = Infinity } = options;
-  checkInteger('sizeMax', sizeMax, 1);
-  checkInteger('sizeMin', sizeMin, 1, sizeMax);
-  const { size = Math.min(sizeMax, Math.max(sizeMin, 20)) } = options;
-  checkInteger('size', size, sizeMin, sizeMax);
-  checkNumber('deadlineMs', deadlineMs, Number.MIN_VALUE);
-  return { size, sizeMin, sizeMax, deadlineMs };
 }
