@@ -247,6 +247,33 @@ describe('the promise of a lane, whatever numbers it was given', () => {
     }
   });
 
+  it('keeps room for callers of a higher priority', async () => {
+    for (const [shape, least] of [
+      ['constant', 0.97],
+      ['exponential', 0.84],
+    ] as const) {
+      const shares: number[] = [];
+      for (const seed of [31, 32, 33]) {
+        const { good, arrived } = await play({
+          lane: (clock, random) => {
+            const written = { limit: 50, queueMax: 50, deadlineMs: 1_000 };
+            return new Lane({ name: 'calls', ...written, clock, random });
+          },
+          dependency: serviceOf(10, 400, shape),
+          arrivalsPerSecond: 75,
+          raised: 0.2,
+          patienceMs: 1_000,
+          seed,
+          warmUpS: 10,
+          seconds: 40,
+        });
+        shares.push(good / arrived);
+      }
+      const mean = sumOf(shares) / shares.length;
+      assert.ok(mean >= least, `${mean} of them in the mean, with ${shape} times`);
+    }
+  });
+
   it('does not shrink because most callers leave in the middle of the service', async () => {
     for (const shape of ['constant', 'exponential'] as const) {
       const good: number[] = [];

@@ -223,8 +223,8 @@ export class Lane implements Part, AsyncDisposable {
   /** Weight of the next waiter of this lane; 0 when nobody waits, or the lane is full itself. */
   readonly #nextWeight = (now: number): number => {
     if (this.#loopTime.isLong && !this.#dispatcher.seeksComputing) return 0;
-    const weight = this.#queue.next(now)?.weight ?? 0;
-    return this.#pace === undefined || this.#pace.hasRoom(weight) ? weight : 0;
+    const next = this.#queue.next(now);
+    return next === undefined || this.#pace?.hasRoom(next) === false ? 0 : next.weight;
   };
 
   /** Takes a permit back, and passes it straight on to the next waiter. */

@@ -1,4 +1,5 @@
 import { AdaptiveLimit } from '../limit/adaptive.ts';
+import { priorityMax } from '../wait/fair-queue.ts';
 import type { LanePermit } from './permit.ts';
 import type { LaneQueue } from './queue.ts';
 
@@ -16,6 +17,8 @@ const usualWeight = 1 / 16;
 const patienceLeast = 1.5;
 /** Waiters of a standing queue besides those that can be served while callers wait. */
 const standingMin = 8;
+/** Share of the size, at most, that callers leave free for those of a higher priority. */
+const sparedShare = 0.25;
 /** Weight of one end in the share of begun work whose caller gave up. */
 const wasteWeight = 1 / 32;
 /** Share of it from which on patience counts, and for how many ends. */
@@ -46,6 +49,8 @@ export class Pace {
   #size: number;
   /** Permits that the lane's own callers hold. */
   #inside = 0;
+  /** The same by priority, from 1 on. */
+  readonly #insideBy: number[] = new Array<number>(priorityMax + 1).fill(0);
   /** Permits in use when work ends, by the last ends. */
   #used = 1;
   #usualMs: number | undefined = undefined;
@@ -91,11 +96,6 @@ export class Pace {
     const size = isReached ? Math.max(sizeAtStart, 2 * this.#size) : this.#size;
     this.#limit.resize(sizeMax, size, now);
     this.#size = this.#limit.size;
-  }
-
-  /** Milliseconds that work usually takes, once some has ended. */
-  get usualMs(): number | undefined {
-    return this.#usualMs;
   }
 
   /** Milliseconds that must be left of a deadline for work to be begun; 0 until known. */
@@ -158,7 +158,7 @@ export class Pace {
     if (this.isStuck) return false;
     const leftMs = permit.dueAt - now;
     // Callers for whom there is room wait only for the event loop to turn.
-    const isNext = queue.size === 0 && this.hasRoom(permit.weight);
+    const isNext = queue.size === 0 && this.hasRoom(permit);
     const isFree = this.#inside + queue.size + permit.weight <= this.#size;
     if (isNext || (isYielding && isFree)) return leftMs >= this.#needMs;
     const restMs = Math.min(leftMs, this.patienceMs);
@@ -169,14 +169,30 @@ export class Pace {
     return aheadMax >= 0 && queue.hasAhead(permit, aheadMax);
   }
 
-  hasRoom(weight: number): boolean {
+  /**
+   * True if the caller may enter. The size allows for a short queue downstream, where priorities
+   * do not count: callers leave that room to those of a higher priority, as much as such callers
+   * use. A size that is as large as it may be says nothing of a queue.
+   */
+  hasRoom({ weight, priority }: LanePermit): boolean {
     if (this.isStuck) return false;
-    return this.#inside + weight <= this.#size || this.#inside === 0;
+    const free = this.#size - this.#inside - weight;
+    if (free < 0) return this.#inside === 0;
+    const spared = Math.floor(sparedShare * this.#size);
+    if (free >= spared || this.#size >= this.#limit.sizeMax) return true;
+    let above = 0;
+    for (let i = priority + 1; i <= priorityMax; i += 1) above += this.#insideBy[i] as number;
+    return free >= above;
   }
 
   take(permit: LanePermit, now: number): void {
-    this.#inside += permit.weight;
+    this.#hold(permit, permit.weight);
     if (this.#isDoubtful(permit, now)) this.#tryAt = now + this.#tryMs;
+  }
+
+  #hold({ priority }: LanePermit, change: number): void {
+    this.#inside += change;
+    if (priority > 0) this.#insideBy[priority] = (this.#insideBy[priority] as number) + change;
   }
 
   /** True while nothing ends in time: then only a few callers try. */
@@ -187,7 +203,7 @@ export class Pace {
   /** True if there is room and enough time, or a caller may try. */
   mayBegin(permit: LanePermit, now: number): boolean {
     if (this.#isDoubtful(permit, now)) return this.mayTry(permit, now);
-    return this.hasRoom(permit.weight);
+    return this.hasRoom(permit);
   }
 
   /**
@@ -207,7 +223,7 @@ export class Pace {
   /** Takes permits back; true if it learnt from how the work ended. */
   leave(permit: LanePermit, now: number): boolean {
     const inside = this.#inside;
-    this.#inside -= permit.weight;
+    this.#hold(permit, -permit.weight);
     this.#leftAt = now;
     this.#skip -= 1;
     // Work that has become slow is looked at from its first end on.

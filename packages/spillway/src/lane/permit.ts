@@ -94,6 +94,7 @@ export class LanePermit implements Permit, Ordered, RingMember {
   readonly entry: Entry;
   /** Copied from the entry: as many permits come back as were taken, whatever the entry says. */
   readonly weight: number;
+  readonly priority: number;
   readonly arrivedAt: number;
   /** Moment at which nobody waits for the result any more. */
   readonly dueAt: number;
@@ -113,14 +114,11 @@ export class LanePermit implements Permit, Ordered, RingMember {
     this.#giver = giver;
     this.entry = entry;
     this.weight = entry.weight ?? 1;
+    this.priority = entry.priority ?? 0;
     this.arrivedAt = arrivedAt;
     const dueAt = arrivedAt + giver.deadlineMs;
     this.dueAt = entry.deadlineAt === undefined ? dueAt : Math.min(dueAt, entry.deadlineAt);
     this.startedAt = arrivedAt;
-  }
-
-  get priority(): number {
-    return this.entry.priority ?? 0;
   }
 
   get key(): string | undefined {
