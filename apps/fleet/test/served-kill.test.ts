@@ -6,9 +6,11 @@ import { KillRounds } from './fixtures/kill-rounds.ts';
 import { ServedScene } from './fixtures/served-scene.ts';
 
 const { FLEET_KILL_ROUNDS: rounds = '100' } = process.env;
+/** A round takes 2 s on a quiet machine, and 10 beside others. */
+const timeout = 1_200_000;
 
 describe('a fleet that is killed under load', () => {
-  it(`has every acknowledged game, ${rounds} times`, async () => {
+  it(`has every acknowledged game, ${rounds} times`, { timeout }, async () => {
     await using scene = await ServedScene.open({ hasSpare: true });
     await scene.run({ num_games: 3_000_000 });
     // Bounds on both sides of what is true: it does not end while this test lasts.

@@ -14,9 +14,11 @@ import { assertTruth } from './fixtures/table-truth.ts';
 
 const { INGEST_KILLS: kills = '100', INGEST_KILL_SEED: seed = '1' } = process.env;
 const products = ['A-USD', 'B-USD'];
+/** Many processes are started: on a busy machine each takes seconds. */
+const timeout = 1_200_000;
 
 describe('a harvest that is killed again and again', () => {
-  it(`has every trade once in the end, after ${kills} kills`, async () => {
+  it(`has every trade once in the end, after ${kills} kills`, { timeout }, async () => {
     await using stack = new AsyncDisposableStack();
     // One for each history, as each has a store, and with it a rate, of its own.
     const openExchange = async (): Promise<Exchange> => {

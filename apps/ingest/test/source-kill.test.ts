@@ -14,6 +14,8 @@ import { issueOf, LoopbackApi } from './fixtures/loopback-api.ts';
 const { INGEST_SOURCE_KILLS: kills = '5' } = process.env;
 const { signal } = new AbortController();
 const products = ['a', 'b', 'c'];
+/** Many processes are started: on a busy machine each takes seconds. */
+const timeout = 1_200_000;
 const source = {
   name: 'issues',
   address: 'http://localhost/{product}',
@@ -26,7 +28,7 @@ const source = {
 };
 
 describe('a declared source whose processes are killed again and again', () => {
-  it(`has every record once, as it is now, after ${kills} kills`, async () => {
+  it(`has every record once, as it is now, after ${kills} kills`, { timeout }, async () => {
     await using stack = new AsyncDisposableStack();
     const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'ingest-source-kill-')));
     const api = stack.use(await LoopbackApi.open());
