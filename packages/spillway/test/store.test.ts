@@ -65,6 +65,21 @@ describe('MemoryStore', () => {
     assert.equal(told, 2);
   });
 
+  it('tells once those who watch anew when they are told', async () => {
+    await using store = new MemoryStore();
+    using _other = store.watch(['a'], () => {});
+    let told = 0;
+    const changed = () => {
+      told += 1;
+      watch[Symbol.dispose]();
+      if (told < 10) watch = store.watch(['a'], changed);
+    };
+    let watch = store.watch(['a'], changed);
+    await store.commit([{ name: 'a', value: 1 }]);
+    await store.commit([{ name: 'a', value: 2 }]);
+    assert.equal(told, 2);
+  });
+
   it('forgets expired records a few with every commit, without anybody asking', async () => {
     const clock = new VirtualClock();
     await using store = new MemoryStore({ clock });

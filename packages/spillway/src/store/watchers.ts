@@ -29,7 +29,9 @@ export class Watchers {
   }
 
   tell(name: string): void {
-    for (const changed of this.#callbacks.get(name) ?? []) changed();
+    const callbacks = this.#callbacks.get(name) ?? new Set();
+    // A copy: one that watches anew when it is told would be told for ever.
+    for (const changed of [...callbacks]) if (callbacks.has(changed)) changed();
   }
 
   clear(): void {
