@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lane } from 'spillway';
+import { Lane, seededRandom } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
 import {
+  Dependency,
   type DependencyOptions,
   type Health,
   type Played,
@@ -253,7 +255,7 @@ describe('the promise of a lane, whatever numbers it was given', () => {
       ['exponential', 0.84],
     ] as const) {
       const shares: number[] = [];
-      for (const seed of [31, 32, 33]) {
+      for (const seed of [31, 32, 33, 41, 42, 43]) {
         const { good, arrived } = await play({
           lane: (clock, random) => {
             const written = { limit: 50, queueMax: 50, deadlineMs: 1_000 };
@@ -272,6 +274,34 @@ describe('the promise of a lane, whatever numbers it was given', () => {
       const mean = sumOf(shares) / shares.length;
       assert.ok(mean >= least, `${mean} of them in the mean, with ${shape} times`);
     }
+  });
+
+  it('grows, though it keeps room, when the service bears more', async () => {
+    const clock = new VirtualClock();
+    const random = seededRandom(3);
+    const shape = 'exponential' as const;
+    const service = { clock, random, places: 10, serviceMs: 400, shape };
+    const dependency = new Dependency(service);
+    const written = { limit: 200, queueMax: 100, deadlineMs: 2_000 };
+    const lane = new Lane({ name: 'calls', ...written, clock, random });
+    let good = 0;
+    const call = async (priority: number): Promise<void> => {
+      await lane.run((signal) => dependency.call(signal), { priority });
+      good += 1;
+    };
+    const arrive = (perSecond: number, priority: number): void => {
+      call(priority).catch(() => {});
+      const gapMs = (-Math.log(1 - random()) * 1_000) / perSecond;
+      clock.after(gapMs, () => arrive(perSecond, priority));
+    };
+    arrive(200, 0);
+    arrive(40, 1);
+    await clock.advance(40_000);
+    service.places = 60;
+    await clock.advance(60_000);
+    good = 0;
+    await clock.advance(20_000);
+    assert.ok(good / 20 >= 120, `${good / 20} a second of 150`);
   });
 
   it('does not shrink because most callers leave in the middle of the service', async () => {

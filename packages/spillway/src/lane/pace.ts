@@ -51,6 +51,8 @@ export class Pace {
   #inside = 0;
   /** The same by priority, from 1 on. */
   readonly #insideBy: number[] = new Array<number>(priorityMax + 1).fill(0);
+  /** True while a caller waits because room is kept for those of a higher priority. */
+  #isKept = false;
   /** Permits in use when work ends, by the last ends. */
   #used = 1;
   #usualMs: number | undefined = undefined;
@@ -182,11 +184,13 @@ export class Pace {
     if (free >= spared || this.#size >= this.#limit.sizeMax) return true;
     let above = 0;
     for (let i = priority + 1; i <= priorityMax; i += 1) above += this.#insideBy[i] as number;
-    return free >= above;
+    this.#isKept = free < above;
+    return !this.#isKept;
   }
 
   take(permit: LanePermit, now: number): void {
     this.#hold(permit, permit.weight);
+    this.#isKept = false;
     if (this.#isDoubtful(permit, now)) this.#tryAt = now + this.#tryMs;
   }
 
@@ -244,7 +248,9 @@ export class Pace {
     const isOwn = outcome === 'late' && permit.entry.deadlineAt !== undefined;
     if (!(outcome === 'aborted' || isOwn) || !this.#isHurried(ageMs, now)) {
       this.#limit.deadlineMs = Math.min(this.#deadlineMs, this.patienceMs);
-      this.#limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside });
+      // Room that is kept counts as used: a size that nobody seems to need would not grow.
+      const used = this.#isKept ? Math.max(inside, this.#size) : inside;
+      this.#limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside: used });
       this.#size = this.#limit.size;
     }
     return true;
