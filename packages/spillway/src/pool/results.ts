@@ -15,7 +15,7 @@ import { slotCount } from './slots.ts';
  * Reason for the timer below: a message for each result would cost what the shared memory saves, so
  * a worker with more to do lets its results wait for a while. A worker that goes from short tasks
  * to a long one cannot know that it will be long, and leaves the last results untold. Remedy: while
- * a worker has more than it can begin at once, the pool reads the results of all on a timer, too.
+ * a worker has more than one task, the pool reads the results of all on a timer, too.
  */
 
 /** A worker with more to do lets a result wait at least this long before it wakes the pool. */
@@ -142,7 +142,7 @@ export class ResultTimer implements Disposable {
     this.#read = read;
   }
 
-  /** A worker was sent more than it can begin: reads soon, then less often while nothing comes. */
+  /** A worker has more than one task: reads soon, then less often while nothing comes. */
   start(): void {
     if (this.#timer !== undefined) return;
     this.#waitMs = timerMsMin;

@@ -168,7 +168,7 @@ export class Worker {
 
   /**
    * Sends all that was assigned in one message; a task that cannot be sent is refused alone. True
-   * if some of it has to wait in the worker.
+   * if a result may have to wait for the end of another task.
    */
   flush(refuse: (task: PoolTask, error: unknown) => void): boolean {
     if (this.#batch.length === 0) return false;
@@ -184,7 +184,7 @@ export class Worker {
         if (task !== undefined) this.#sendAlone(task, batch.slice(at, at + batchStep), refuse);
       }
     }
-    return this.prefetched > 0;
+    return this.tasks.size > 1;
   }
 
   #sendAlone(
