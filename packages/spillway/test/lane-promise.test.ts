@@ -114,6 +114,32 @@ function serviceOf(places: number, serviceMs: number, shape: Service['shape']): 
   return { places, serviceMs, shape };
 }
 
+/** A lane before a service that the test changes; `advance` gives the answers of these seconds. */
+function changing(places: number, serviceMs: number, shape: Service['shape']) {
+  const clock = new VirtualClock();
+  const random = seededRandom(3);
+  const service = { clock, random, places, serviceMs, shape };
+  const dependency = new Dependency(service);
+  const written = { limit: 200, queueMax: 100, deadlineMs: 2_000 };
+  const lane = new Lane({ name: 'calls', ...written, clock, random });
+  let good = 0;
+  const call = async (priority: number): Promise<void> => {
+    await lane.run((signal) => dependency.call(signal), { priority });
+    good += 1;
+  };
+  const arrive = (perSecond: number, priority: number): void => {
+    call(priority).catch(() => {});
+    const gapMs = (-Math.log(1 - random()) * 1_000) / perSecond;
+    clock.after(gapMs, () => arrive(perSecond, priority));
+  };
+  const advance = async (seconds: number): Promise<number> => {
+    const before = good;
+    await clock.advance(seconds * 1_000);
+    return good - before;
+  };
+  return { service, arrive, advance };
+}
+
 function sumOf(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }
@@ -277,31 +303,26 @@ describe('the promise of a lane, whatever numbers it was given', () => {
   });
 
   it('grows, though it keeps room, when the service bears more', async () => {
-    const clock = new VirtualClock();
-    const random = seededRandom(3);
-    const shape = 'exponential' as const;
-    const service = { clock, random, places: 10, serviceMs: 400, shape };
-    const dependency = new Dependency(service);
-    const written = { limit: 200, queueMax: 100, deadlineMs: 2_000 };
-    const lane = new Lane({ name: 'calls', ...written, clock, random });
-    let good = 0;
-    const call = async (priority: number): Promise<void> => {
-      await lane.run((signal) => dependency.call(signal), { priority });
-      good += 1;
-    };
-    const arrive = (perSecond: number, priority: number): void => {
-      call(priority).catch(() => {});
-      const gapMs = (-Math.log(1 - random()) * 1_000) / perSecond;
-      clock.after(gapMs, () => arrive(perSecond, priority));
-    };
+    const { service, arrive, advance } = changing(10, 400, 'exponential');
     arrive(200, 0);
     arrive(40, 1);
-    await clock.advance(40_000);
+    await advance(40);
     service.places = 60;
-    await clock.advance(60_000);
-    good = 0;
-    await clock.advance(20_000);
-    assert.ok(good / 20 >= 120, `${good / 20} a second of 150`);
+    await advance(60);
+    const rate = (await advance(20)) / 20;
+    assert.ok(rate >= 120, `${rate} a second of 150`);
+  });
+
+  it('does not stay at one call at a time when a narrow service became slower', async () => {
+    for (const places of [2, 3]) {
+      const { service, arrive, advance } = changing(places, 100, 'constant');
+      arrive(places * 15, 0);
+      await advance(60);
+      service.serviceMs = 200;
+      await advance(60);
+      const rate = (await advance(20)) / 20;
+      assert.ok(rate >= places * 4, `${rate} a second of ${places * 5}`);
+    }
   });
 
   it('does not shrink because most callers leave in the middle of the service', async () => {

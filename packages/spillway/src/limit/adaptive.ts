@@ -211,15 +211,27 @@ export class AdaptiveLimit implements Limit {
     this.#latencyMs = now.latencyMs;
     this.#untilProbe -= 1;
     const larger = this.#larger;
-    const isFar = this.#fit(now) < probeStep * this.#size;
-    const share = isFar ? provedShare : comparedShare;
+    const fit = this.#fit(now);
+    const share = fit < probeStep * this.#size ? provedShare : comparedShare;
     if (now.lateShare >= wasteLeast && this.#size > 1) this.#retreat(now, at);
     else if (this.#floorMs === undefined) {
       this.#floorMs = now.floorMs;
       this.#spreadMs = now.spreadMs;
     } else if (larger !== undefined && now.inside <= share * larger.inside) {
       this.#compare(larger, now, this.#floorMs, at);
+    } else if (this.size === 1 && fit < this.#size) {
+      this.#learnAlone(now, this.#floorMs);
     } else this.#adjust(now, this.#floorMs, at);
+  }
+
+  /** Learns at the smallest size, where there is nobody to wait for: the service is slower. */
+  #learnAlone(now: Step, before: number): void {
+    this.#isStarting = false;
+    this.#forgetLarger();
+    const { floorMs, latencyMs, spreadMs, error } = now;
+    this.#spreadMs = (this.#spreadMs + spreadMs) / 2;
+    this.#floorMs = error < errorMin ? floorMs : (before + floorMs) / 2;
+    this.#workMs = error < errorMin ? latencyMs : ((this.#workMs ?? latencyMs) + latencyMs) / 2;
   }
 
   /** Shrinks because too much work is late: latency does not show it without a floor. */
