@@ -66,6 +66,8 @@ describe('rules', () => {
 
   const refused: readonly (readonly [string, NewRule, RegExp])[] = [
     ['nothing', mute('words', '  '), /1 to 200 characters/],
+    ['nothing but a NUL', mute('pattern', '\0'), /1 to 200 characters/],
+    ['a pattern without its NUL no more', mute('pattern', '(\0?)'), /must be whole/],
     ['no word', mute('words', '!?'), /needs a word/],
     ['too much', mute('words', 'x'.repeat(201)), /1 to 200 characters/],
     ['half a pattern', mute('pattern', '(a'), /must be whole/],

@@ -2,6 +2,7 @@ import { createContext, Script } from 'node:vm';
 import { safeRegex } from 'safe-regex2';
 import { httpError } from 'spillway-http';
 import type { ReaderArticle } from '../ranking/reader.ts';
+import { clean } from '../storage/articles.ts';
 import type { NewRule, ReaderRule } from '../storage/rules.ts';
 import { wordsOf } from './duplicates.ts';
 
@@ -27,7 +28,8 @@ const rememberedMax = 10_000;
 
 /** The rule if it can be kept; throws `INPUT_INVALID`, which says what is wrong with it. */
 export function checkRule(rule: NewRule): NewRule {
-  const value = rule.value.trim();
+  // Checked as it is kept: a pattern of nothing but a NUL would be one that finds everything.
+  const value = clean(rule.value).trim();
   const isLong = value.length > ruleLengthMax;
   if (value === '' || isLong) throw refusal(`a rule has 1 to ${ruleLengthMax} characters`);
   if (rule.field === 'words' && wordsOf(value).length === 0) throw refusal('a rule needs a word');
