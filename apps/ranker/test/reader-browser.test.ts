@@ -42,7 +42,7 @@ describe('the reader in a browser', () => {
     await tab.getByLabel('API key').fill(key);
     await tab.getByRole('button', { name: 'Log in' }).click();
     await tab.waitForURL('**/reader');
-    return { tab, userId: user.id };
+    return { tab, userId: user.id, key };
   }
 
   it('opens, stars, rates and takes back by keys, and goes on with the next', async () => {
@@ -163,25 +163,48 @@ describe('the reader in a browser', () => {
     await tab.context().close();
   });
 
-  it('has what was typed before a session ended, until a form is taken', async () => {
-    const { tab } = await entered('typed');
-    const { key } = await site.ranker.storage.users.add('typed-again');
+  it('has what was typed before a session ended, for who typed it, until it is taken', async () => {
+    const { tab, key } = await entered('typed');
+    const other = await site.ranker.storage.users.add('typed-other');
+    const logIn = async (own: string) => {
+      await tab.goto(`${site.url}/reader`);
+      await tab.getByLabel('API key').fill(own);
+      await tab.getByRole('button', { name: 'Log in' }).click();
+      await tab.waitForURL('**/reader');
+    };
+    const typed = tab.getByLabel('Words, site, feed');
     await tab.goto(`${site.url}/reader/rules`);
     await tab.getByLabel('What to do').selectOption('boost');
-    await tab.getByLabel('Words, site, feed').fill('migrating swifts');
+    await typed.fill('migrating swifts');
     await tab.context().clearCookies();
     await tab.getByRole('button', { name: 'Add' }).click();
     await tab.waitForLoadState();
-    await tab.goto(`${site.url}/reader`);
-    await tab.getByLabel('API key').fill(key);
-    await tab.getByRole('button', { name: 'Log in' }).click();
-    await tab.waitForURL('**/reader');
+    await logIn(other.key);
     await tab.goto(`${site.url}/reader/rules`);
-    assert.equal(await tab.getByLabel('Words, site, feed').inputValue(), 'migrating swifts');
+    assert.equal(await typed.inputValue(), '');
+    await tab.context().clearCookies();
+    await logIn(key);
+    await tab.goto(`${site.url}/reader/rules`);
+    assert.equal(await typed.inputValue(), 'migrating swifts');
     assert.equal(await tab.getByLabel('What to do').inputValue(), 'boost');
     await tab.getByRole('button', { name: 'Add' }).click();
     await tab.getByText('Boost “migrating swifts” by 2: added.').waitFor();
-    assert.equal(await tab.getByLabel('Words, site, feed').inputValue(), '');
+    assert.equal(await typed.inputValue(), '');
+    await tab.context().close();
+  });
+
+  it('fills no credentials in again', async () => {
+    const { tab } = await entered('credentials');
+    await tab.goto(`${site.url}/reader/feeds`);
+    await tab.getByLabel('Address of a feed').fill('http://127.0.0.1:1/feed');
+    await tab.getByText('It asks for a password').click();
+    await tab.getByLabel('User name').first().fill('ada');
+    await tab.getByLabel('Password', { exact: true }).first().fill('a secret');
+    await tab.getByRole('button', { name: 'Add' }).click();
+    await tab.locator('.flash-error').waitFor();
+    assert.equal(await tab.getByLabel('Address of a feed').inputValue(), 'http://127.0.0.1:1/feed');
+    assert.equal(await tab.locator('input[name=name]').first().inputValue(), '');
+    assert.equal(await tab.locator('input[name=password]').first().inputValue(), '');
     await tab.context().close();
   });
 

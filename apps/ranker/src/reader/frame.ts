@@ -73,7 +73,8 @@ function searchForm(search: string): Html {
 
 function logoutForm(name: string, token: string): Html {
   return html`<form method="post" action="/reader/logout">${tokenField(token)}
-<button class="button bare little" title="Logged in as ${name}">Log out</button></form>`;
+<button class="button bare little" data-user="${name}" title="Logged in as ${name}">Log out
+</button></form>`;
 }
 
 function keysView(): Html {

@@ -261,12 +261,14 @@ for (const label of document.querySelectorAll('[data-fills]')) {
   });
 }
 
-// What was typed is there again until a form was taken: its session may have ended meanwhile.
+// What was typed is there again until a form was taken: its session may have ended meanwhile. It is
+// kept for its user alone, and credentials are not.
 const isTaken = document.querySelector('.flash-info') !== null;
+const user = document.querySelector('[data-user]')?.dataset.user;
 for (const typed of document.querySelectorAll('form.row, form.rule')) {
-  const name = `typed ${typed.getAttribute('action')}`;
+  const name = `typed ${typed.getAttribute('action')} ${user}`;
   const fields = [...typed.querySelectorAll('input:not([type=hidden]), textarea, select')].filter(
-    ({ type }) => !/^(password|file)$/.test(type),
+    ({ type, autocomplete }) => !/^(password|file)$/.test(type) && autocomplete !== 'off',
   );
   typed.addEventListener('submit', () => {
     sessionStorage.setItem(name, JSON.stringify(fields.map(({ value }) => value)));
