@@ -96,6 +96,11 @@ describe('the safety of a TradeTable', () => {
       ['', 'TABLE_CORRUPT', /no manifest/],
       ['{"some":"json"}', 'TABLE_CORRUPT', /no manifest/],
       [
+        good.replace('"formatVersion":3', '"formatVersion":2'),
+        'TABLE_CORRUPT',
+        /version 2, of an earlier program; move .* away, then "ingest transform"/,
+      ],
+      [
         good.replace('"formatVersion":3', '"formatVersion":4'),
         'TABLE_FUTURE',
         /version 4.*knows 3/,

@@ -93,6 +93,11 @@ function decodeManifest(bytes: Uint8Array, version: number, place: string): Mani
     const what = `${place}: its format is version ${known}, this program knows ${formatVersion}`;
     throw ingestError('TABLE_FUTURE', `${what}; nothing was changed, use a newer program`);
   }
+  if (typeof known === 'number' && known < formatVersion) {
+    const what = `${place}: its format is version ${known}, of an earlier program`;
+    const remedy = 'move the folder "table" away, then "ingest transform" makes it anew';
+    throw ingestError('TABLE_CORRUPT', `${what}; ${remedy} from the raw files`);
+  }
   const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
   if (known !== formatVersion || sha256 !== expected) {
     throw corrupt(place, 'its checksum does not fit');
