@@ -67,6 +67,8 @@ const askMsMax = 2_000;
 const errorsEvery = 2;
 /** Lanes whose history is kept for each service. */
 const historiesMax = 500;
+/** Reasons of one silence that are told: those of a service that fails in turns are endless. */
+const reasonsMax = 8;
 
 /** One service: asked for its stats once a second, with the last hour of a few numbers. */
 export class ServiceWatch {
@@ -81,6 +83,8 @@ export class ServiceWatch {
   errors: readonly RecentError[] = [];
   /** Reason of its silence; undefined while it answers. */
   silence: string | undefined;
+  /** The reasons of its silence that were told; none is told again before it answers. */
+  readonly #told = new Set<string>();
   readonly #place: OperatorPlace;
   readonly #log: EventLog;
   readonly #clock: Clock;
@@ -107,11 +111,14 @@ export class ServiceWatch {
       this.#looks += 1;
       if (this.silence !== undefined) this.#tell({ state: 'ok', text: 'answers again' });
       this.silence = undefined;
+      this.#told.clear();
     } catch (error) {
       if (signal.aborted) return;
       const why = limit.aborted ? 'answers too slowly' : silenceOf(error as SpillwayError);
-      if (this.silence !== why) this.#tell({ state: 'error', text: why });
       this.silence = why;
+      if (this.#told.has(why) || this.#told.size >= reasonsMax) return;
+      this.#told.add(why);
+      this.#tell({ state: 'error', text: why });
     }
   }
 

@@ -310,6 +310,28 @@ describe('the console', () => {
     await page.locator('.timeline').getByText('does not run').waitFor();
   });
 
+  it('tells each reason of a silence once, however they take turns', async () => {
+    await using stack = new AsyncDisposableStack();
+    const folder = join(data, 'turns');
+    await mkdir(folder);
+    const looks = Promise.withResolvers<void>();
+    let asked = 0;
+    const turns = createHttpServer((_request, response) => {
+      asked += 1;
+      if (asked === 7) looks.resolve();
+      response.writeHead(asked % 2 === 0 ? 500 : 503).end('{}');
+    }).listen(operatorSocket(folder));
+    stack.defer(() => void turns.close());
+    await once(turns, 'listening');
+    const opened = stack.use(await openConsole({ data, port: 0, lookMs: 20 }));
+    await looks.promise;
+    const page = await show(opened.openUrl());
+    await page.goto(`${new URL(page.url()).origin}/events?service=turns`);
+    for (const reason of ['answered 500', 'answered 503']) {
+      assert.equal(await page.locator('.timeline').getByText(reason).count(), 1, reason);
+    }
+  });
+
   it('lists the failures of a service with their stacks', async () => {
     await using shop = await serveShop(data);
     await using opened = await openConsole({ data, port: 0, lookMs: 100 });
