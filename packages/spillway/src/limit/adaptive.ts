@@ -8,6 +8,7 @@ import {
   type Step,
   waitMs,
 } from './reading.ts';
+import { Waste } from './waste.ts';
 
 /** Time in a queue downstream that is aimed at, in service times: some, so that no place idles. */
 const queueShare = 0.25;
@@ -47,13 +48,8 @@ const dropShare = 0.9;
 const provenShare = 1.2;
 /** Share of a size that was right with which a downstream is tried that failed. */
 const restartShare = 0.4;
-/** Weight of one end in the mean share of wasted work. */
-const wasteWeight = 0.15;
-/** Shares of wasted work: above the first nothing ends in time, above the second too little. */
-const wasteMost = 0.98;
-const wasteLeast = 0.5;
-/** Share that is reckoned with after one has ended in time again. */
-const wasteAfterStuck = 0.8;
+/** Share of work that is late from which on the size shrinks. */
+const lateMost = 0.5;
 /**
  * Ends in time, at least, after which a size that late work has cut doubles; one late end undoes as
  * many.
@@ -112,7 +108,7 @@ export class AdaptiveLimit implements Limit {
   /** True while the size shrinks for a probe, as long as that makes work faster. */
   #isProbing = false;
   #untilProbe = probeEvery;
-  #wasted = 0;
+  readonly #waste = new Waste();
   /** Size that the last reading without much of a queue has used, until nothing ends in time. */
   #sizeProven = 0;
   /** Size before late work made it shrink, to go back to when all ends in time again. */
@@ -167,7 +163,7 @@ export class AdaptiveLimit implements Limit {
 
   /** True while nothing ends in time: then only a few should try. */
   get isStuck(): boolean {
-    return this.#wasted >= wasteMost;
+    return this.#waste.isStuck;
   }
 
   /** Doubles the size that late work has cut, once enough ended in time; true if it did. */
@@ -189,13 +185,7 @@ export class AdaptiveLimit implements Limit {
   /** Counts waste; true if nothing ended in time before, or does not from now on. */
   #isWaste(isGood: boolean, at: number): boolean {
     const wasStuck = this.isStuck;
-    this.#wasted += ((isGood ? 0 : 1) - this.#wasted) * wasteWeight;
-    if (wasStuck === this.isStuck) return wasStuck;
-    if (wasStuck) {
-      // One that ended in time may be chance: it takes fewer to be stuck again.
-      this.#wasted = wasteAfterStuck;
-      return true;
-    }
+    if (!this.#waste.count(isGood)) return wasStuck;
     this.#sizeBefore = Math.max(this.#sizeBefore, this.#sizeProven);
     this.#sizeProven = 0;
     this.#inTime = 0;
@@ -213,7 +203,7 @@ export class AdaptiveLimit implements Limit {
     const larger = this.#larger;
     const fit = this.#fit(now);
     const share = fit < probeStep * this.#size ? provedShare : comparedShare;
-    if (now.lateShare >= wasteLeast && this.#size > 1) this.#retreat(now, at);
+    if (now.lateShare >= lateMost && this.#size > 1) this.#retreat(now, at);
     else if (this.#floorMs === undefined) {
       this.#floorMs = now.floorMs;
       this.#spreadMs = now.spreadMs;
