@@ -85,7 +85,8 @@ export class Library {
     // Texts and samples are known by addresses that lead nowhere.
     const id = articleId(url ?? item.url);
     const known = await this.#options.storage.articles.resolve(id, signal);
-    if (known !== undefined && this.#isFresh(known)) {
+    // One that is being read is stored before its vectors are: who comes meanwhile waits for both.
+    if (known !== undefined && this.#isFresh(known) && !this.#reading.has(id)) {
       return { article: known, document: await this.#document(known, signal, true) };
     }
     if (url === undefined) throw rankerError('INPUT_INVALID', notUrl(item.url));
