@@ -189,6 +189,7 @@ describe('the reader in a browser', () => {
     assert.equal(await tab.getByLabel('What to do').inputValue(), 'boost');
     await tab.getByRole('button', { name: 'Add' }).click();
     await tab.getByText('Boost “migrating swifts” by 2: added.').waitFor();
+    await tab.waitForLoadState();
     assert.equal(await typed.inputValue(), '');
     await tab.context().close();
   });
@@ -202,6 +203,8 @@ describe('the reader in a browser', () => {
     await tab.getByLabel('Password', { exact: true }).first().fill('a secret');
     await tab.getByRole('button', { name: 'Add' }).click();
     await tab.locator('.flash-error').waitFor();
+    // What was typed is filled in by a script, which runs once the page is there.
+    await tab.waitForLoadState();
     assert.equal(await tab.getByLabel('Address of a feed').inputValue(), 'http://127.0.0.1:1/feed');
     assert.equal(await tab.locator('input[name=name]').first().inputValue(), '');
     assert.equal(await tab.locator('input[name=password]').first().inputValue(), '');
