@@ -172,18 +172,23 @@ interface IoRedisListener {
   disconnect(): void;
 }
 
-/** The options of ioredis without which it runs a command twice, or waits for ever. */
+/**
+ * The options of ioredis without which it runs a command twice, or waits for ever. Scripts reckon
+ * the keys of records: a prefix, which the client puts before some keys only, would hide them.
+ */
 const needed = {
   autoResendUnfulfilledCommands: false,
   enableOfflineQueue: false,
   maxRetriesPerRequest: 0,
+  keyPrefix: '',
 } as const;
 
 function ioredisLink(client: IoRedisClient): RedisLink {
   const all = client.options as Record<string, unknown>;
   const options = { ...all, ...(all.redisOptions as object | undefined) } as typeof all;
   for (const [name, value] of Object.entries(needed)) {
-    check(options[name] === value, `client.options.${name}`, String(value), options[name]);
+    const given = options[name] ?? '';
+    check(given === value, `client.options.${name}`, JSON.stringify(value), given);
   }
   return {
     send: ([command, ...args]) => client.call(command as string, ...args),

@@ -81,6 +81,12 @@ describe('opening a RedisStore', requires('redis-server'), () => {
     const other = new Redis(server.url, { lazyConnect: true });
     const message = /autoResendUnfulfilledCommands/;
     await assert.rejects(RedisStore.open({ client: other }), { message });
+    const right = { autoResendUnfulfilledCommands: false, enableOfflineQueue: false } as const;
+    const settings = { ...right, maxRetriesPerRequest: 0, lazyConnect: true, keyPrefix: 'app:' };
+    const prefixed = new Redis(server.url, settings);
+    await assert.rejects(RedisStore.open({ client: prefixed }), {
+      message: `client.options.keyPrefix: must be "", got 'app:'`,
+    });
   });
 
   it('tells what a commit survives, as the server is set', async () => {

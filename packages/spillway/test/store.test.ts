@@ -65,6 +65,18 @@ describe('MemoryStore', () => {
     assert.equal(told, 2);
   });
 
+  it('tells all of a change, and commits it, though one who watches throws', async (t) => {
+    await using store = new MemoryStore();
+    const warned = t.mock.method(process, 'emitWarning', () => {});
+    using _broken = store.watch(['a'], () => assert.fail('broken'));
+    let told = 0;
+    using _other = store.watch(['a'], () => {
+      told += 1;
+    });
+    assert.ok(await store.commit([{ name: 'a', value: 1 }]));
+    assert.deepEqual([told, warned.mock.callCount()], [1, 1]);
+  });
+
   it('tells once those who watch anew when they are told', async () => {
     await using store = new MemoryStore();
     using _other = store.watch(['a'], () => {});

@@ -1,3 +1,5 @@
+import { callHook } from '../base/tell.ts';
+
 /** The callbacks of a store's watches, by the names that they watch. */
 export class Watchers {
   /** No set is empty. */
@@ -31,7 +33,7 @@ export class Watchers {
   tell(name: string): void {
     const callbacks = this.#callbacks.get(name) ?? new Set();
     // A copy: one that watches anew when it is told would be told for ever.
-    for (const changed of [...callbacks]) if (callbacks.has(changed)) changed();
+    for (const changed of [...callbacks]) if (callbacks.has(changed)) callHook(changed);
   }
 
   clear(): void {
