@@ -175,6 +175,38 @@ describe('the promise of a lane, whatever numbers it was given', () => {
     });
   }
 
+  for (const [places, serviceMs, deadlineMs, patienceMs] of [
+    [1, 2_000, 5_000, 5_000],
+    [1, 1_500, 20_000, 4_000],
+    [1, 1_200, 2_000, 2_000],
+    [2, 5_000, 12_000, 12_000],
+  ] as const) {
+    const perSecond = (places * 1_000) / serviceMs;
+    const name = `${places} x ${serviceMs} ms within ${deadlineMs} ms`;
+    it(`lets a slow service that hears no abort work off what it has: ${name}`, async () => {
+      const { goodBySecond } = await play({
+        lane: (clock, random) => {
+          return new Lane({ name, limit: 12, queueMax: 30, deadlineMs, clock, random });
+        },
+        dependency: { places, serviceMs, shape: 'constant' },
+        arrivalsPerSecond: 3 * perSecond,
+        patienceMs,
+        seed: 1,
+        warmUpS: 0,
+        seconds: 900,
+        events: [
+          { atS: 300, health: 'slow' },
+          { atS: 360, health: 'well' },
+        ],
+      });
+      const share = (from: number, to: number) => {
+        return sumOf(goodBySecond.slice(from, to)) / (to - from) / perSecond;
+      };
+      assert.ok(share(100, 300) > 0.4, `${share(100, 300)} after the start`);
+      assert.ok(share(600, 900) > 0.6, `${share(600, 900)} after it was slow`);
+    });
+  }
+
   it('is not misled by one comparison of sizes where times differ by chance', async () => {
     const service = serviceOf(10, 400, 'exponential');
     const shares: number[] = [];

@@ -35,6 +35,12 @@ const patienceShare = 0.9;
 const sampleEvery = 16;
 const sampleRound = 64;
 const sampleMsMin = 0.05;
+/** Ends in time that tell the pace of a service, and the rise by which it is forgotten. */
+const pacedEnds = 4;
+const pacedRise = 1.05;
+/** Ends in time that each try leaves room for, so that work whose caller has gone is worked off. */
+const endsPerTry = 2;
+const tryMsMax = 60_000;
 const sampleRoundMs = sampleRound * sampleEvery * sampleMsMin;
 
 /**
@@ -62,6 +68,12 @@ export class Pace {
   #leastMs = Infinity;
   #needMs = 0;
   #tryAt = -Infinity;
+  /** Least milliseconds from one end in time to the next, and those of the first few. */
+  #gapMs = Infinity;
+  #firstGapMs = 0;
+  /** Ends in time since the moment from which on they are counted. */
+  #paced = 0;
+  #pacedFrom: number | undefined;
   /** Moment at which a permit last came back. */
   #leftAt = -Infinity;
   /** Age at which half of those who give up do so, and at which most were served. */
@@ -166,8 +178,11 @@ export class Pace {
     const restMs = Math.min(leftMs, this.patienceMs);
     // In a standing queue the newest is served first, whoever waits.
     if (queue.isStanding(now)) return restMs > this.#needMs;
-    // The wait behind others is that for as many ends and for one more.
-    const aheadMax = ((restMs - this.#needMs) * this.#size) / (this.#usualMs ?? 0) - 1;
+    // The wait behind others is that for as many ends and for one more, which the last one is some
+    // time ahead of: that matters where one at a time takes long.
+    const endMs = (this.#usualMs ?? 0) / this.#size;
+    const spareMs = restMs - this.#needMs + Math.min(endMs, now - this.#leftAt);
+    const aheadMax = spareMs / endMs - 1;
     return aheadMax >= 0 && queue.hasAhead(permit, aheadMax);
   }
 
@@ -191,7 +206,25 @@ export class Pace {
   take(permit: LanePermit, now: number): void {
     this.#hold(permit, permit.weight);
     this.#isKept = false;
-    if (this.#isDoubtful(permit, now)) this.#tryAt = now + this.#tryMs;
+    this.#pacedFrom ??= now;
+    if (this.#isDoubtful(permit, now)) this.#tryAt = now + this.#betweenTries;
+  }
+
+  /** Milliseconds between two tries: a slow service would never work off tries that come faster. */
+  get #betweenTries(): number {
+    const gapMs = this.#gapMs === Infinity ? this.#firstGapMs : this.#gapMs;
+    return Math.max(this.#tryMs, Math.min(tryMsMax, endsPerTry * gapMs));
+  }
+
+  /** Learns how fast work ends in time. */
+  #keepPace(now: number): void {
+    this.#paced += 1;
+    const gapMs = (now - (this.#pacedFrom as number)) / this.#paced;
+    this.#firstGapMs = gapMs;
+    if (this.#paced < pacedEnds) return;
+    this.#gapMs = Math.min(this.#gapMs * pacedRise, gapMs);
+    this.#paced = 0;
+    this.#pacedFrom = now;
   }
 
   #hold({ priority }: LanePermit, change: number): void {
@@ -239,6 +272,7 @@ export class Pace {
     this.#used += (inside - this.#used) * usualWeight;
     const { outcome, isWhole, startedAt } = permit;
     const ageMs = now - permit.arrivedAt;
+    if (outcome === 'ok') this.#keepPace(now);
     if (outcome === 'aborted') this.giveUp(ageMs);
     if (outcome === 'ok' || outcome === 'aborted') this.#judge(outcome === 'ok', ageMs, now);
     if (outcome !== 'failed' && outcome !== 'overloaded') {

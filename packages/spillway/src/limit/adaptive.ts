@@ -175,10 +175,7 @@ export class AdaptiveLimit implements Limit {
     this.#forgetLarger();
     // Readings may have found a larger size meanwhile: that is nothing to go back from.
     this.#resize(Math.max(this.#size, Math.min(this.#sizeBefore, 2 * this.#size)), at);
-    if (this.#size >= this.#sizeBefore) {
-      this.#sizeProven = this.#sizeBefore;
-      this.#sizeBefore = 0;
-    }
+    if (this.#size >= this.#sizeBefore) this.#sizeBefore = 0;
     return true;
   }
 
@@ -246,7 +243,7 @@ export class AdaptiveLimit implements Limit {
     }
     if (queueMs <= queueShare * workMs) {
       this.#spreadMs += (now.spreadMs - this.#spreadMs) * spreadWeight;
-      this.#sizeProven = Math.min(this.#size, Math.ceil(provenShare * now.inside));
+      this.#sizeProven = Math.min(this.#size, Math.round(provenShare * now.inside));
     }
     const freeMs = this.#freeMs(now, queueMs, workMs);
     if (this.#isStarting && this.#starts(now, freeMs, before, at)) return;
