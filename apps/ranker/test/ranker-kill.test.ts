@@ -8,9 +8,14 @@ import { type Random, seededRandom } from 'spillway';
 import type { RankerStorage } from '../src/storage/ranker-storage.ts';
 import { openStorage, temporaryFolder } from './fixtures/stored-ranker.ts';
 
-/** Each round kills one process; those of a chain follow each other on one database. */
-const rounds = 200;
+/**
+ * Each round kills one process; those of a chain follow each other on one database.
+ * `npm run test:kills` has more of them.
+ */
+const rounds = Number(process.env.SPILLWAY_KILLS ?? 40);
 const chains: number = Math.min(4, availableParallelism());
+/** Many processes are started: on a busy machine each takes seconds. */
+const timeout = 1_200_000;
 const clients = 6;
 
 const program = join(import.meta.dirname, 'fixtures', 'correction-server.ts');
@@ -127,7 +132,7 @@ async function run(chain: Chain, count: number): Promise<void> {
 }
 
 describe('a ranker that is killed while it learns', () => {
-  it(`has every correction that it acknowledged, ${rounds} times`, async () => {
+  it(`has every correction that it acknowledged, ${rounds} times`, { timeout }, async () => {
     await using stack = new AsyncDisposableStack();
     const folder = await temporaryFolder(stack);
     const env = { ...process.env, NODE_COMPILE_CACHE: join(folder, 'compiled') };
