@@ -119,6 +119,21 @@ describe('an API that answers in a strange way', () => {
     });
   });
 
+  it('does not tell on the last page whether there are more: a cursor says so', async () => {
+    const pages = { ...byCursor, more: 'paging.more' };
+    await atStandIn({ ...posts, records: 'items', pages }, {}, async (site, scene) => {
+      let asked = 0;
+      site.serve = (_request, response) => {
+        asked += 1;
+        const paging = [{ more: true }, { more: null }, {}, undefined][asked - 1];
+        const next = asked < 4 ? `${asked}` : null;
+        response.end(JSON.stringify({ items: [{ id: asked }], next, paging }));
+      };
+      const { outcomes } = await scene.run();
+      assert.deepEqual([outcomes[0]?.status, outcomes[0]?.trades], ['done', 4]);
+    });
+  });
+
   it('gives ever new records of one time: the run fails and says so', async () => {
     const pages = { by: 'time', since: 'since', field: 'at', size: 2 };
     await atStandIn({ ...posts, pages }, {}, async (site, scene) => {

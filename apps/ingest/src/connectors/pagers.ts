@@ -118,7 +118,8 @@ function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
       }
       const since = String(found);
       if (since === '' || since === cursor.since) return ended(name, records, cursor, since);
-      const isMore = more === undefined ? true : at(answer.body, more);
+      // An answer that does not tell may have a next page: a wrong name must not end the harvest.
+      const isMore = (more === undefined ? true : at(answer.body, more)) ?? true;
       if (typeof isMore === 'boolean') return turned(records, cursor, { since, isEnd: !isMore });
       throw fieldChanged(name, String(more), 'true or false', isMore);
     },
