@@ -110,6 +110,7 @@ const notRun: readonly (readonly [RegExp, why: string])[] = [
   [/^npm ci( --omit=optional)?$/, 'has run before any test can; .ci/run begins with it'],
   [/^npm (test|run check)$/, 'is the run that this test is a part of'],
   [/^npm run test:(quick|loaded)$/, 'runs this test itself'],
+  [/^npm run test:kills$/, 'runs tests of kills that run with fewer of them'],
   [
     /^npm run screenshots$/,
     'draws pictures into docs/, which a person looks at before they are kept',
