@@ -16,8 +16,8 @@ describe('a reader of all Parquet files', () => {
     const glob = `${folder.place}/**/*.parquet`;
     const sql = `SELECT count(*) AS n, count(DISTINCT trade_id) AS ids
       FROM read_parquet('${glob}')`;
-    // While files are put in place, for less than a millisecond, a read may see old and new, or find
-    // a file gone that it has listed.
+    // While files are put in place, for less than a millisecond, a read may see old and new, or
+    // find a file gone that it has listed.
     let isSettling = false;
     let settled = 0;
     const settle = folder.settle.bind(folder);

@@ -145,7 +145,7 @@ export class TaskRunner {
     const task = new RunningTask(this, ticket, isStream);
     try {
       const handler = this.#handlers[this.#waiting[at + 1] as number];
-      const result = handler?.(this.#waiting[at + 3], task);
+      const result = callHandler(handler as Handler, this.#waiting[at + 3], task);
       if (isStream || isThenable(result)) {
         this.#running.set(ticket, task);
         void task.settle(result);
@@ -181,4 +181,17 @@ export class TaskRunner {
   #fail(error: unknown): void {
     postError(error, (packed) => this.post({ type: 'failed', error: packed }));
   }
+}
+
+/**
+ * Calls the user's function. V8 would copy a hot one into its caller, where a loop of 1 ms took 10 %
+ * longer (2026-11); it does not do so where it has seen several functions.
+ */
+function callHandler(handler: Handler, input: unknown, task: RunningTask): unknown {
+  return handler(input, task);
+}
+
+for (let i = 0; i < 1_000; i += 1) {
+  const never = undefined as never;
+  callHandler(i % 2 === 0 ? () => 0 : () => 1, never, never);
 }
