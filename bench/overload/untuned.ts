@@ -108,7 +108,8 @@ const recovery: Case = {
     ]),
   },
   isTuned: false,
-  async measure({ kind, start }, quick) {
+  async measure(contender, quick) {
+    const { kind, start } = contender;
     const all = troubles.flatMap((trouble) => {
       return new Array<typeof trouble>(kind === 'ours' ? copies : 1).fill(trouble);
     });
@@ -120,8 +121,9 @@ const recovery: Case = {
       const troubleS = quick ? 6 : seconds;
       const ms = 1_000 * (beforeS + troubleS + 3 + afterS);
       const ratePerSecond = 3 * usualCapacity;
-      const path = `/calls/${at}`;
-      const loading = load({ port, path, ratePerSecond, patienceMs, warmMs, ms, seed: at + 1 });
+      // The clients of each have an address of their own: all of one would share its connections.
+      const clients = { address: address(contender, at + 1), patienceMs, seed: at + 1 };
+      const loading = load({ port, path: `/calls/${at}`, ratePerSecond, ...clients, warmMs, ms });
       await setTimeout(warmMs + 1_000 * beforeS);
       turn(at, health);
       await setTimeout(1_000 * troubleS);

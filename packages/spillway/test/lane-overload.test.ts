@@ -212,6 +212,41 @@ describe('a lane with the numbers that came to mind', () => {
     assert.ok(busy.stats.waiting > 0);
   });
 
+  for (const seed of [1, 2, 3, 4]) {
+    it(`serves again after a slow time, beside one that is always full (${seed})`, async () => {
+      const played = await play({
+        lane: (clock, random) => {
+          const numbers = { queueMax: 2_048, deadlineMs: 20_000 };
+          const parent = new Lane({ name: 'all', limit: { fixed: 1_024 }, ...numbers, clock });
+          const busy = new Lane({ name: 'busy', limit: { fixed: 1 }, ...numbers, parent });
+          const call = () => new Promise<void>((resolve) => void clock.after(10, resolve));
+          const keepFull = () => {
+            while (busy.stats.waiting < 100) void busy.run(call).catch(() => {});
+            clock.after(100, keepFull);
+          };
+          keepFull();
+          return new Lane({ name: 'slow', limit: 256, ...numbers, parent, random });
+        },
+        dependency: { places: 8, serviceMs: 80, shape: 'exponential' },
+        arrivalsPerSecond: 300,
+        patienceMs: 1_000,
+        seed,
+        warmUpS: 0,
+        seconds: 60,
+        events: [
+          { atS: 10, health: 'slow' },
+          { atS: 40, health: 'well' },
+        ],
+      });
+      const mean = (from: number, to: number) => {
+        const seconds = played.goodBySecond.slice(from, to);
+        return seconds.reduce((sum, good) => sum + good, 0) / seconds.length;
+      };
+      assert.ok(mean(43, 60) > 85, `${mean(43, 60)} of 100 a second after it`);
+      assert.ok(mean(12, 40) > 1, `${mean(12, 40)} of 10 a second meanwhile`);
+    });
+  }
+
   it('sets one timer for all who wait, whatever deadlines of their own they have', async () => {
     const clock = new VirtualClock();
     let timers = 0;

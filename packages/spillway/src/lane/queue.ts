@@ -29,6 +29,11 @@ const never = { targetMs: Infinity, intervalMs: Infinity };
  * arrival would have waited as long as they can.
  */
 const standingShare = 0.1;
+/**
+ * Share of their patience that callers may wait, though usual work takes longer than that: else
+ * those who have to queue for a moment would never be served, and what is usual never be learnt.
+ */
+const waitShareLeast = 0.1;
 
 /** The waiters of a lane: in fair order, each with a time limit, on one timer for all. */
 export class LaneQueue {
@@ -41,7 +46,8 @@ export class LaneQueue {
   readonly #waiters: FairQueue<LanePermit>;
   /** Milliseconds that must be left of a waiter's deadline. */
   #needMs = 0;
-  #patienceMs = Infinity;
+  /** Milliseconds after its arrival at which a waiter is hardly served before it gives up. */
+  #goneMs = Infinity;
   /** The time at which the queue was last empty. */
   #emptyAt = 0;
   /** True from a waiter that was let in late until nobody waits. */
@@ -78,7 +84,7 @@ export class LaneQueue {
   /** Sets what must be left of a waiter's deadline, and how long waiters are known to wait. */
   adapt(needMs: number, patienceMs: number): void {
     this.#needMs = needMs;
-    this.#patienceMs = patienceMs;
+    this.#goneMs = Math.max(patienceMs - needMs, patienceMs * waitShareLeast);
   }
 
   push(waiter: LanePermit): void {
@@ -101,7 +107,7 @@ export class LaneQueue {
   /** Takes out the waiter that `next` has just given. */
   take(waiter: LanePermit, now: number): void {
     const { arrivedAt, dueAt } = waiter;
-    const spareMs = Math.min(dueAt - arrivedAt, this.#patienceMs) - this.#needMs;
+    const spareMs = Math.min(dueAt - arrivedAt - this.#needMs, this.#goneMs);
     if (now - arrivedAt > standingShare * spareMs) this.#isLate = true;
     this.#waiters.take(waiter);
     this.#forget(waiter);
@@ -136,7 +142,7 @@ export class LaneQueue {
 
   /** Milliseconds for which a waiter may still wait. */
   leftMs({ arrivedAt, dueAt }: LanePermit, now: number): number {
-    return Math.min(dueAt, arrivedAt + this.#patienceMs) - this.#needMs - now;
+    return Math.min(dueAt - this.#needMs, arrivedAt + this.#goneMs) - now;
   }
 
   /** The waiter that has to go when one too many waits. */
@@ -151,7 +157,7 @@ export class LaneQueue {
   lateness(waiter: LanePermit, now: number): 'deadline' | 'late' | 'stale' | undefined {
     if (now >= waiter.dueAt) return 'deadline';
     if (now >= waiter.dueAt - this.#needMs) return 'late';
-    if (now >= waiter.arrivedAt + this.#patienceMs - this.#needMs) return 'late';
+    if (now >= waiter.arrivedAt + this.#goneMs) return 'late';
     if (now >= waiter.arrivedAt + this.#waitMsMax) return 'stale';
     return now >= waiter.arrivedAt + this.#targetMs && this.isStanding(now) ? 'stale' : undefined;
   }
@@ -175,7 +181,7 @@ export class LaneQueue {
     const earliest = this.earliest();
     if (oldest === undefined || earliest === undefined) return;
     const staleAt = Math.max(this.#emptyAt + this.#intervalMs, oldest.arrivedAt + this.#targetMs);
-    const goneAt = oldest.arrivedAt + this.#patienceMs - this.#needMs;
+    const goneAt = oldest.arrivedAt + this.#goneMs;
     const waitedAt = oldest.arrivedAt + this.#waitMsMax;
     const dueAt = Math.min(earliest.dueAt - this.#needMs, goneAt, waitedAt, staleAt);
     this.#armedFor = dueAt;

@@ -175,7 +175,10 @@ export class AdaptiveLimit implements Limit {
     this.#forgetLarger();
     // Readings may have found a larger size meanwhile: that is nothing to go back from.
     this.#resize(Math.max(this.#size, Math.min(this.#sizeBefore, 2 * this.#size)), at);
-    if (this.#size >= this.#sizeBefore) this.#sizeBefore = 0;
+    if (this.#size >= this.#sizeBefore) {
+      this.#sizeProven = this.#sizeBefore;
+      this.#sizeBefore = 0;
+    }
     return true;
   }
 

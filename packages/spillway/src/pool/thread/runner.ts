@@ -184,8 +184,8 @@ export class TaskRunner {
 }
 
 /**
- * Calls the user's function. V8 would copy a hot one into its caller, where a loop of 1 ms took 10 %
- * longer (2026-11); it does not do so where it has seen several functions.
+ * Calls the user's function. V8 would copy a hot one into its caller, where a loop of 1 ms took
+ * 12 % longer (2026-11); it does not do so where it has seen several functions.
  */
 function callHandler(handler: Handler, input: unknown, task: RunningTask): unknown {
   return handler(input, task);
