@@ -262,6 +262,13 @@ describe('the repository', () => {
     }
   });
 
+  it('has at most 26 files in a folder of source, so that one look shows what there is', () => {
+    const sources = files.filter((file) => /^(packages|apps)\/[^/]+\/src\//.test(file));
+    for (const [folder, within] of Map.groupBy(sources, (file) => dirname(file))) {
+      assert.ok(within.length <= 26, `${folder} has ${within.length} files`);
+    }
+  });
+
   it('has no room with more lines than docs/decisions/size.md allows', () => {
     const lines = new Map<string, number>();
     for (const file of files.filter((each) => source.test(each))) {

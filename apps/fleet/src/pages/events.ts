@@ -7,7 +7,7 @@ import type { ActionRow } from '../storage/fleet-schema.ts';
 import { actionWords } from '../world/records.ts';
 import { type ListColumn, listing, pageIn, toLastPage } from './listing.ts';
 import type { Pages } from './routes.ts';
-import { runUrl } from './run-cells.ts';
+import { runUrl } from './run/cells.ts';
 import type { Visit } from './visit.ts';
 
 const pageSize = 25;

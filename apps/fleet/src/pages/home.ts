@@ -23,7 +23,7 @@ import { hrefOf, listing, pageIn, toLastPage } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import { userOf } from './people.ts';
 import type { Pages } from './routes.ts';
-import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run-cells.ts';
+import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run/cells.ts';
 import { isFragment, Visit } from './visit.ts';
 
 const pageSize = 25;

@@ -19,7 +19,7 @@ import { timeText } from './events.ts';
 import { fieldsOf, formPage } from './form.ts';
 import { hrefOf, type ListColumn, listPage, numbers, texts } from './listing.ts';
 import type { Pages } from './routes.ts';
-import { runUrl } from './run-cells.ts';
+import { runUrl } from './run/cells.ts';
 import type { FieldErrors, Shown, Visit } from './visit.ts';
 
 const recentMs = 5 * 86_400_000;

@@ -9,7 +9,7 @@ import { timeText } from './events.ts';
 import { type ListColumn, listPage, numbers, texts } from './listing.ts';
 import type { PageContext } from './pages.ts';
 import type { Pages } from './routes.ts';
-import { runUrl } from './run-cells.ts';
+import { runUrl } from './run/cells.ts';
 import { type Shown, Visit } from './visit.ts';
 
 /** `/nns` lists nets, `/upload` takes one. */

@@ -19,8 +19,8 @@ import { netPages, netUpload } from './nets.ts';
 import { peoplePages } from './people.ts';
 import { rememberChoices } from './remembered.ts';
 import { addPage, type Pages, pageErrors } from './routes.ts';
-import { runActionPages } from './run-actions.ts';
-import { runPages } from './run-page.ts';
+import { runActionPages } from './run/actions.ts';
+import { runPages } from './run/page.ts';
 import { submitPages } from './submit.ts';
 import { type PageSession, userOfSession } from './visit.ts';
 

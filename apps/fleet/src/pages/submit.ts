@@ -20,8 +20,8 @@ import {
 } from './form.ts';
 import type { PageContext } from './pages.ts';
 import type { Pages } from './routes.ts';
-import { runUrl } from './run-cells.ts';
-import { runOf } from './run-page.ts';
+import { runUrl } from './run/cells.ts';
+import { runOf } from './run/page.ts';
 import type { Shown, Visit } from './visit.ts';
 
 const defaultBook = 'UHO_Lichess_4852_v1.epd';

@@ -1,11 +1,11 @@
 import { type Html, html } from 'spillway-http';
 import { card, decimal, lineChart, signed, sparkline, table } from 'spillway-http/kit';
-import { eloEstimate } from '../statistics/elo.ts';
-import { llr } from '../statistics/llr.ts';
-import type { Sprt } from '../statistics/sprt.ts';
-import { type Spsa, spsaChart } from '../statistics/spsa.ts';
-import type { Run } from '../world/run.ts';
-import { addDifference, type Stats, zeroStats } from '../world/world.ts';
+import { eloEstimate } from '../../statistics/elo.ts';
+import { llr } from '../../statistics/llr.ts';
+import type { Sprt } from '../../statistics/sprt.ts';
+import { type Spsa, spsaChart } from '../../statistics/spsa.ts';
+import type { Run } from '../../world/run.ts';
+import { addDifference, type Stats, zeroStats } from '../../world/world.ts';
 
 const pointsMax = 120;
 

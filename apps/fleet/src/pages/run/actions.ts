@@ -1,10 +1,10 @@
 import { type Html, html } from 'spillway-http';
 import { dialog } from 'spillway-http/kit';
-import { fleetError } from '../errors.ts';
-import type { Question } from '../operations/operation.ts';
-import { operations } from '../operations/operations.ts';
-import type { QueryTexts } from '../read/answers.ts';
-import type { Run } from '../world/run.ts';
+import { fleetError } from '../../errors.ts';
+import type { Question } from '../../operations/operation.ts';
+import { operations } from '../../operations/operations.ts';
+import type { QueryTexts } from '../../read/answers.ts';
+import type { Run } from '../../world/run.ts';
 import {
   capital,
   choicesOf,
@@ -15,12 +15,12 @@ import {
   inputs,
   type Looks,
   throughputs,
-} from './form.ts';
-import type { Page, Pages } from './routes.ts';
-import { runUrl } from './run-cells.ts';
-import { runOf } from './run-page.ts';
-import type { RunRole } from './run-view.ts';
-import type { FieldErrors, Visit } from './visit.ts';
+} from '../form.ts';
+import type { Page, Pages } from '../routes.ts';
+import type { FieldErrors, Visit } from '../visit.ts';
+import { runUrl } from './cells.ts';
+import { runOf } from './page.ts';
+import type { RunRole } from './view.ts';
 
 /** The operations on one run that a person is asked about first. */
 const actions: readonly (readonly [name: string, asks: Question])[] = [...operations].flatMap(

@@ -1,16 +1,16 @@
 import { type Html, html } from 'spillway-http';
 import { ago, button, decimal, group, meter, pentanomial, state, unknown } from 'spillway-http/kit';
-import type { QueryTexts } from '../read/answers.ts';
+import type { QueryTexts } from '../../read/answers.ts';
 import {
   crashResidual,
   type Residuals,
   residualColor,
   residuals,
-} from '../statistics/run-statistics.ts';
-import type { Run, Task } from '../world/run.ts';
-import { crashOrTime } from '../world/world.ts';
-import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from './listing.ts';
-import { pairsOf } from './run-cells.ts';
+} from '../../statistics/run-statistics.ts';
+import type { Run, Task } from '../../world/run.ts';
+import { crashOrTime } from '../../world/world.ts';
+import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from '../listing.ts';
+import { pairsOf } from './cells.ts';
 
 const views = ['all', 'active', 'unusual'] as const;
 const sorts = ['idx', 'worker', 'cores', 'played', 'time', 'crashes', 'residual', 'last_updated'];

@@ -15,12 +15,12 @@ import {
   tag,
   unknown,
 } from 'spillway-http/kit';
-import { eloEstimate } from '../statistics/elo.ts';
-import { fixedGamesState } from '../statistics/run-statistics.ts';
-import { ltcFrom, remainingHours } from '../statistics/time-control.ts';
-import type { RunArgs, RunRecord } from '../world/records.ts';
-import type { RunStatus } from '../world/run.ts';
-import { gamesOf, type Stats } from '../world/world.ts';
+import { eloEstimate } from '../../statistics/elo.ts';
+import { fixedGamesState } from '../../statistics/run-statistics.ts';
+import { ltcFrom, remainingHours } from '../../statistics/time-control.ts';
+import type { RunArgs, RunRecord } from '../../world/records.ts';
+import type { RunStatus } from '../../world/run.ts';
+import { gamesOf, type Stats } from '../../world/world.ts';
 
 /** The state of a run in a word, and the shape that goes with it. */
 export interface RunState {

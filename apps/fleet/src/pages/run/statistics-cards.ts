@@ -1,14 +1,14 @@
 import { type Html, html } from 'spillway-http';
 import { card, decimal, facts, percent, signed, unknown } from 'spillway-http/kit';
-import { normalizedEloLine } from '../statistics/elo.ts';
+import { normalizedEloLine } from '../../statistics/elo.ts';
 import {
   type Range,
   type RawStatistics,
   rawStatistics,
   type SampleStatistics,
-} from '../statistics/run-statistics.ts';
-import { expectedOvershoot } from '../statistics/sprt.ts';
-import type { Run } from '../world/run.ts';
+} from '../../statistics/run-statistics.ts';
+import { expectedOvershoot } from '../../statistics/sprt.ts';
+import type { Run } from '../../world/run.ts';
 
 /** The numbers behind the verdict on a run. */
 export function rawStatisticsCards(run: Run): Html {

@@ -17,14 +17,14 @@ import {
   spanBar,
   state,
 } from 'spillway-http/kit';
-import { resultText } from '../statistics/run-statistics.ts';
-import type { Sprt } from '../statistics/sprt.ts';
-import { timeControlRatio } from '../statistics/time-control.ts';
-import { hashSize } from '../world/request-task.ts';
-import { type Run, strengthOf } from '../world/run.ts';
-import { timeText } from './events.ts';
-import type { PageContext } from './pages.ts';
-import { msLeft, pairRatio, pairsOf, ruleText, stateOf, statePill } from './run-cells.ts';
+import { resultText } from '../../statistics/run-statistics.ts';
+import type { Sprt } from '../../statistics/sprt.ts';
+import { timeControlRatio } from '../../statistics/time-control.ts';
+import { hashSize } from '../../world/request-task.ts';
+import { type Run, strengthOf } from '../../world/run.ts';
+import { timeText } from '../events.ts';
+import type { PageContext } from '../pages.ts';
+import { msLeft, pairRatio, pairsOf, ruleText, stateOf, statePill } from './cells.ts';
 
 /** The part that a visitor has in a run. */
 export type RunRole = 'approver' | 'owner' | 'user' | '';
