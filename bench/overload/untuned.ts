@@ -108,8 +108,7 @@ const recovery: Case = {
     ]),
   },
   isTuned: false,
-  async measure(contender, quick) {
-    const { kind, start } = contender;
+  async measure({ kind, start }, quick) {
     const all = troubles.flatMap((trouble) => {
       return new Array<typeof trouble>(kind === 'ours' ? copies : 1).fill(trouble);
     });
@@ -122,9 +121,8 @@ const recovery: Case = {
       // Those who come last meet nobody who comes after them, so their second does not count.
       const ms = 1_000 * (beforeS + troubleS + 3 + afterS + 1);
       const ratePerSecond = 3 * usualCapacity;
-      // The clients of each have an address of their own: all of one would share its connections.
-      const clients = { address: address(contender, at + 1), patienceMs, seed: at + 1 };
-      const loading = load({ port, path: `/calls/${at}`, ratePerSecond, ...clients, warmMs, ms });
+      const path = `/calls/${at}`;
+      const loading = load({ port, path, ratePerSecond, patienceMs, warmMs, ms, seed: at + 1 });
       await setTimeout(warmMs + 1_000 * beforeS);
       turn(at, health);
       await setTimeout(1_000 * troubleS);

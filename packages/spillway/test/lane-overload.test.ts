@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Breaker, type Clock, Lane, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
-import { type Health, type Played, play } from 'spillway-fixtures/overload';
+import { Dependency, type Health, type Played, play } from 'spillway-fixtures/overload';
 
 interface Written {
   readonly limit: number;
@@ -210,6 +210,26 @@ describe('a lane with the numbers that came to mind', () => {
     const { ok } = hung.stats.outcomes;
     assert.ok(ok >= 250, `${ok} of 333 were served after it hung`);
     assert.ok(busy.stats.waiting > 0);
+  });
+
+  it('tries each second after a hang, though it was rarely asked before', async () => {
+    const clock = new VirtualClock();
+    const service = { places: 8, serviceMs: 10, shape: 'constant' } as const;
+    const dependency = new Dependency({ clock, random: seededRandom(1), ...service });
+    const lane = new Lane({ name: 'rare', limit: 50, queueMax: 99, deadlineMs: 1_000, clock });
+    const call = () => void lane.run((signal) => dependency.call(signal)).catch(() => {});
+    for (let minute = 0; minute < 20; minute += 1) {
+      call();
+      await clock.advance(60_000);
+    }
+    dependency.turn('hanging');
+    for (let i = 0; i < 2_000; i += 1) {
+      if (i === 1_000) dependency.turn('well');
+      call();
+      await clock.advance(10);
+    }
+    const { ok } = lane.stats.outcomes;
+    assert.ok(ok > 850, `${ok} of 1,020 were served`);
   });
 
   for (const seed of [1, 2, 3, 4]) {

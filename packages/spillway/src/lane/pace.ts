@@ -35,13 +35,13 @@ const patienceShare = 0.9;
 const sampleEvery = 16;
 const sampleRound = 64;
 const sampleMsMin = 0.05;
+const sampleRoundMs = sampleRound * sampleEvery * sampleMsMin;
 /** Ends in time that tell the pace of a service, and the rise by which it is forgotten. */
 const pacedEnds = 4;
 const pacedRise = 1.05;
 /** Ends in time that each try leaves room for, so that work whose caller has gone is worked off. */
 const endsPerTry = 2;
 const tryMsMax = 60_000;
-const sampleRoundMs = sampleRound * sampleEvery * sampleMsMin;
 
 /**
  * The measured side of a lane: how many at once the work behind it bears, how long it usually
@@ -68,12 +68,12 @@ export class Pace {
   #leastMs = Infinity;
   #needMs = 0;
   #tryAt = -Infinity;
-  /** Least milliseconds from one end in time to the next, and those of the first few. */
+  /** Least milliseconds of work from one end in time to the next, and those of the first few. */
   #gapMs = Infinity;
   #firstGapMs = 0;
-  /** Ends in time since the moment from which on they are counted. */
+  /** Ends in time since that moment, which is put off by the time in which nobody was inside. */
   #paced = 0;
-  #pacedFrom: number | undefined;
+  #pacedFrom = 0;
   /** Moment at which a permit last came back. */
   #leftAt = -Infinity;
   /** Age at which half of those who give up do so, and at which most were served. */
@@ -178,8 +178,8 @@ export class Pace {
     const restMs = Math.min(leftMs, this.patienceMs);
     // In a standing queue the newest is served first, whoever waits.
     if (queue.isStanding(now)) return restMs > this.#needMs;
-    // The wait behind others is that for as many ends and for one more, which the last one is some
-    // time ahead of: that matters where one at a time takes long.
+    // The wait behind others is that for as many ends and for one more, less the time since the
+    // last one: that matters where one at a time takes long.
     const endMs = (this.#usualMs ?? 0) / this.#size;
     const spareMs = restMs - this.#needMs + Math.min(endMs, now - this.#leftAt);
     const aheadMax = spareMs / endMs - 1;
@@ -204,9 +204,9 @@ export class Pace {
   }
 
   take(permit: LanePermit, now: number): void {
+    if (this.#inside === 0) this.#pacedFrom += now - Math.max(0, this.#leftAt);
     this.#hold(permit, permit.weight);
     this.#isKept = false;
-    this.#pacedFrom ??= now;
     if (this.#isDoubtful(permit, now)) this.#tryAt = now + this.#betweenTries;
   }
 
@@ -219,7 +219,7 @@ export class Pace {
   /** Learns how fast work ends in time. */
   #keepPace(now: number): void {
     this.#paced += 1;
-    const gapMs = (now - (this.#pacedFrom as number)) / this.#paced;
+    const gapMs = (now - this.#pacedFrom) / this.#paced;
     this.#firstGapMs = gapMs;
     if (this.#paced < pacedEnds) return;
     this.#gapMs = Math.min(this.#gapMs * pacedRise, gapMs);
