@@ -9,6 +9,12 @@ import { type FleetSite, info } from './fixtures/fleet-site.ts';
 const sri = 'A'.repeat(64);
 const book = { total: 9, white: 9, black: 0, min_depth: 8, max_depth: 8, sri };
 
+/** Counts tables that reach beyond the card that they are in. */
+const tablesCut = `[...document.querySelectorAll('.card .table')].filter((table) => {
+  const { right } = table.closest('.card').getBoundingClientRect();
+  return table.getBoundingClientRect().right > right + 1;
+}).length`;
+
 /** Texts of folded tables that reach out of their cell or window; those that are cut may. */
 const textOutside = `(() => {
   const found = [];
@@ -189,7 +195,7 @@ describe('the pages in a browser', () => {
     ];
     const wrong: string[] = [];
     for (const [width, colorScheme] of [
-      [1440, 'light'],
+      [1280, 'light'],
       [390, 'dark'],
     ] as const) {
       const page = await open('ada');
@@ -200,6 +206,8 @@ describe('the pages in a browser', () => {
         await page.goto(path);
         const isWide = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
         if (isWide) wrong.push(`${path} scrolls sideways at ${width}`);
+        const cut = width < 1000 ? 0 : Number(await page.evaluate(tablesCut));
+        if (cut > 0) wrong.push(`${path} at ${width}: ${cut} tables are wider than their cards`);
         const outside = width < 1000 ? ((await page.evaluate(textOutside)) as string[]) : [];
         for (const text of outside) wrong.push(`${path} at ${width}: ${text} is not in its cell`);
         for (const finding of await inaccessible(page)) {
