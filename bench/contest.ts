@@ -94,12 +94,22 @@ export function atMost(most: number, unit: string): Target {
   return { text: `at most ${most} ${unit}`, met: ({ ours }) => ours <= most };
 }
 
+/** The part of a bench that is measured, and how. */
+export interface Choice {
+  readonly quick: boolean;
+  /** Text that the names of the runs contain. @default all of them */
+  readonly only?: string | undefined;
+  /** Told of each run that begins. */
+  readonly tell: (run: string) => void;
+}
+
 /**
  * Every contender does every run, in turns (A B C, A B C), so that a noisy minute of the machine
  * hits all of them.
  */
-export async function contest(name: string, bench: Bench, quick: boolean): Promise<Row[]> {
-  const runs = bench.runs.filter(({ isLong }) => !(quick && isLong));
+export async function contest(name: string, bench: Bench, options: Choice): Promise<Row[]> {
+  const { quick, only = '', tell } = options;
+  const runs = bench.runs.filter((run) => run.name.includes(only) && !(quick && run.isLong));
   const results = new Map(runs.map((run): [Run, Results] => [run, new Map()]));
   const { processes = 1 } = bench;
   for (let at = 0; at < (quick ? 1 : processes); at += 1) {
@@ -108,7 +118,10 @@ export async function contest(name: string, bench: Bench, quick: boolean): Promi
     for (const contender of Object.keys(bench.contenders)) {
       corners.set(contender, await stack.use(new Corner(name, contender)).open());
     }
-    for (const [run, all] of results) await rounds(run, corners, all, quick);
+    for (const [run, all] of results) {
+      tell(`${name}: ${run.name}`);
+      await rounds(run, corners, all, quick);
+    }
   }
   return [...results].flatMap(([run, all]) =>
     run.figures.flatMap((figure) => {

@@ -7,7 +7,8 @@ import { contest, type Row } from './contest.ts';
 import { jsonLines, page, rowsIn, tables } from './report.ts';
 
 const names = Object.keys(benches);
-const usage = `usage: npm run bench -- <name> [--json | --markdown] [--keep <folder>] [--quick]
+const usage = `usage: npm run bench -- <name> [--json | --markdown] [--keep <folder>]
+                           [--only <text>] [--quick]
 
 Measures Spillway against its peers, each in a process of its own, in turns.
   <name>       one of: ${names.join(', ')}; or all
@@ -17,6 +18,7 @@ Measures Spillway against its peers, each in a process of its own, in turns.
                so that a run of some hours may be interrupted and resumed:
                npm run bench -- all --keep results --markdown > docs/numbers.md
   --only-kept  measures nothing: writes what the folder has, and names what is missing
+  --only       only the runs whose names contain the text
   --quick      one short round: a look, not a result
   --help       this text
 
@@ -36,6 +38,7 @@ function parse() {
         json: { type: 'boolean', default: false },
         markdown: { type: 'boolean', default: false },
         keep: { type: 'string' },
+        only: { type: 'string' },
         'only-kept': { type: 'boolean', default: false },
         quick: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },
@@ -46,18 +49,23 @@ function parse() {
   }
 }
 
-async function measure(name: string, quick: boolean): Promise<Row[]> {
+async function measure(name: string): Promise<Row[]> {
   const bench = await benches[name]?.();
-  return bench === undefined ? fail(`there is no bench ${name}`) : contest(name, bench, quick);
+  if (bench === undefined) return fail(`there is no bench ${name}`);
+  const { quick, only } = values;
+  const has = only === undefined || bench.runs.some((run) => run.name.includes(only));
+  if (!has) fail(`--only: ${name} has no run whose name contains "${only}"`);
+  // A bench may take half an hour: the terminal shows how far it is.
+  return contest(name, bench, { quick, only, tell: (run) => console.error(run) });
 }
 
 /** Gives the rows of a bench from the folder, or measures them and keeps them there. */
 async function measureOnce(name: string): Promise<Row[]> {
-  if (keep === undefined) return await measure(name, values.quick);
+  if (keep === undefined) return await measure(name);
   const file = join(keep, `${name}.jsonl`);
   const kept = existsSync(file) ? rowsIn(readFileSync(file, 'utf8')) : [];
   if (kept.length > 0 || values['only-kept']) return kept;
-  const rows = await measure(name, values.quick);
+  const rows = await measure(name);
   mkdirSync(keep, { recursive: true });
   writeFileSync(`${file}.new`, `${jsonLines(rows)}\n`);
   renameSync(`${file}.new`, file);
@@ -83,6 +91,8 @@ if (values.help) {
   const [name, ...rest] = positionals;
   if (name === undefined || rest.length > 0) fail('name exactly one bench, or all');
   if (name !== 'all' && !Object.hasOwn(benches, name)) fail(`there is no bench ${name}`);
+  if (values.only !== undefined && keep !== undefined)
+    fail('--only keeps nothing: leave --keep out');
   if (values['only-kept'] && keep === undefined) fail('--only-kept needs --keep <folder>');
   const rows: Row[] = [];
   const missing: string[] = [];

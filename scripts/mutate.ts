@@ -4,15 +4,18 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { seededRandom } from 'spillway';
 
 const usage = `usage: npm run mutate -- <source file> [--tests <glob>] [--max <n>] [--minutes <n>]
-       [--jobs <n>] [--lines <from>-<to>]
+       [--jobs <n>] [--lines <from>-<to>] [--seed <n>] [--seconds <n>]
 Changes one thing at a time in the file, as its tests see it (the file itself stays as it is), and
 runs those test files that come to that place until a test fails: first those that are quick, or
 have noticed most changes so far. A change that no test notices is printed: it survives.
   --tests    test files (default: of the same package, those that name one of its exports,
              else those named after its folder)
   --max      at most so many mutants, evenly spread over the file (default 60)
+  --seed     the sample that --max takes: another number gives other mutants (default 0)
+  --seconds  test files that take longer without a change are left out (default 300)
   --minutes  no mutant is begun after this time (default 15)
   --jobs     mutants that are tried at once (default 1)
   --lines    only mutants of these lines (default: all)`;
@@ -191,9 +194,11 @@ async function tryTests(file: string, place: string, path: string): Promise<Test
   const covered = mkdtempSync(join(folder, 'coverage-'));
   const begun = performance.now();
   const env = { NODE_V8_COVERAGE: covered };
-  const outcome = await runTests({ file, place, tests: [path], msMax: 300_000, env });
+  const msMax = Number(values.seconds) * 1_000;
+  const outcome = await runTests({ file, place, tests: [path], msMax, env });
   if (outcome !== 'survived') {
-    console.error(`${path} fails without any change.`);
+    const what = outcome === 'killed' ? 'fails without any change' : 'takes too long';
+    console.error(`${path} ${what}: it is left out.`);
     return undefined;
   }
   const ms = performance.now() - begun;
@@ -262,6 +267,8 @@ const { values, positionals } = parseArgs({
     minutes: { type: 'string', default: '15' },
     jobs: { type: 'string', default: '1' },
     lines: { type: 'string', default: '1-' },
+    seed: { type: 'string', default: '0' },
+    seconds: { type: 'string', default: '300' },
     help: { type: 'boolean', short: 'h' },
   },
 });
@@ -302,7 +309,10 @@ for (const { path, ms } of known) console.log(`${path}: ${Math.round(ms)} ms`);
 const [from, to] = values.lines.split('-').map(Number);
 const all = mutantsOf(text).filter(({ line }) => line >= (from ?? 1) && line <= (to || Infinity));
 const step = Math.max(1, all.length / Number(values.max));
-const chosen = all.filter((_, at) => Math.floor(at / step) !== Math.floor((at - 1) / step));
+const random = seededRandom(Number(values.seed));
+const chosen = Array.from({ length: Math.min(all.length, Number(values.max)) }, (_, at) => {
+  return all[Math.floor((at + random()) * step)] as Mutant;
+});
 console.log(`${chosen.length} of ${all.length} mutants`);
 const counts = { killed: 0, survived: 0, 'timed out': 0 };
 const waiting = chosen.values();

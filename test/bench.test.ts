@@ -27,6 +27,8 @@ describe('the bench command', () => {
     ['pool', 'gate'],
     ['pool', '--fast'],
     ['pool', '--only-kept'],
+    ['pool', '--only', 'no such run'],
+    ['pool', '--only', 'no-op', '--keep', 'results'],
   ]) {
     it(`refuses "${args.join(' ')}" with the list of names`, () => {
       const { status, stdout, stderr } = bench(...args);

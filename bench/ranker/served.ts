@@ -28,6 +28,7 @@ export interface Usage {
 export class Served {
   readonly #child: ChildProcess;
   readonly #texts = new Texts();
+  readonly #ended = new AbortController();
   #place = { url: '', key: '' };
 
   static async start(program: string, words: readonly string[], more = {}): Promise<Served> {
@@ -38,6 +39,9 @@ export class Served {
 
   private constructor(child: ChildProcess) {
     this.#child = child;
+    child.once('exit', (code) => {
+      this.#ended.abort(new Error(`the server ended with code ${code}`));
+    });
   }
 
   /** The address of the server, and its user's key. */
@@ -45,9 +49,11 @@ export class Served {
     return this.#place;
   }
 
+  /** Rejects if the process ends before it answers. */
   async ask<Answer>(order: object): Promise<Answer> {
     this.#child.send(order);
-    const [{ answer }] = (await once(this.#child, 'message')) as [{ answer: Answer }];
+    const { signal } = this.#ended;
+    const [{ answer }] = (await once(this.#child, 'message', { signal })) as [{ answer: Answer }];
     return answer;
   }
 

@@ -9,8 +9,6 @@ export {
   gauge,
   type MeterOptions,
   meter,
-  type Pentanomial,
-  pentanomial,
   type SpanBarOptions,
   spanBar,
 } from './page/kit/bars.ts';

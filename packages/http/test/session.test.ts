@@ -165,6 +165,9 @@ describe('sessions', () => {
     const message = { kind: 'info', text: 'saved' };
     assert.deepEqual((await browser.get('/')).json.flash, [message, message]);
     assert.deepEqual((await browser.get('/')).json.flash, []);
+    for (let sent = 0; sent < 100; sent += 1) await browser.get('/flash');
+    const five = Array.from({ length: 5 }, () => message);
+    assert.deepEqual((await browser.get('/')).json.flash, five, 'who looks at no page goes on');
   });
 
   it('get a new id at log-in', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MemoryStore, type Store } from 'spillway';
-import { VirtualClock } from 'spillway/testing';
+import { MemoryStore, type Store, seededRandom } from 'spillway';
+import { FaultyStore, VirtualClock } from 'spillway/testing';
 import { type Channel, type ChannelListener, StoreChannel } from 'spillway-http';
 
 /** Hears everything as text, and losses as numbers. */
@@ -93,35 +93,87 @@ describe('StoreChannel', () => {
     assert.equal(channel.stats.published, 6);
   });
 
-  it('reads a message by one call of a store that tells of it, and publishes by one', async () => {
-    const clock = new VirtualClock();
-    const store = new MemoryStore({ clock });
-    const calls = { read: 0, commit: 0 };
-    const counted: Store = {
-      ...withoutWatch(store),
-      read(...args) {
-        calls.read += 1;
-        return store.read(...args);
-      },
-      commit(...args) {
-        calls.commit += 1;
-        return store.commit(...args);
-      },
-      watch: (...args) => store.watch(...args),
-    };
-    await using near = new StoreChannel({ store: counted, clock });
-    await using far = new StoreChannel({ store: counted, clock });
-    const ear = new Ear();
-    await far.subscribe('t', ear);
-    await say(near, 't', 'first');
-    await clock.advance(0);
-    Object.assign(calls, { read: 0, commit: 0 });
-    for (const text of numbers(0, 5)) {
-      await say(near, 't', text);
+  const tellings = [
+    { what: 'tells short messages', hasNews: true, length: 5, reads: 0 },
+    { what: 'tells only that there are some', hasNews: false, length: 5, reads: 5 },
+    { what: 'is not told long ones', hasNews: true, length: 6_000, reads: 5 },
+  ];
+  for (const { what, hasNews, length, reads } of tellings) {
+    it(`publishes by one call, and hears by ${reads} of 5 if the store ${what}`, async () => {
+      const clock = new VirtualClock();
+      const store = new MemoryStore({ clock });
+      const calls = { read: 0, commit: 0 };
+      const counted: Store = {
+        ...withoutWatch(store),
+        read(...args) {
+          calls.read += 1;
+          return store.read(...args);
+        },
+        commit(...args) {
+          calls.commit += 1;
+          return store.commit(...args);
+        },
+        watch: (names, changed) =>
+          store.watch(names, (news) => (hasNews ? changed(news) : changed())),
+      };
+      await using near = new StoreChannel({ store: counted, clock });
+      await using far = new StoreChannel({ store: counted, clock });
+      const ear = new Ear();
+      await far.subscribe('t', ear);
+      await say(near, 't', 'first');
       await clock.advance(0);
+      Object.assign(calls, { read: 0, commit: 0 });
+      const texts = numbers(0, 5).map((text) => text.padEnd(length, '.'));
+      for (const text of texts) {
+        await say(near, 't', text);
+        await clock.advance(0);
+      }
+      assert.deepEqual(ear.heard, ['first', ...texts]);
+      assert.deepEqual(calls, { read: reads, commit: 5 });
+    });
+  }
+
+  it('neither doubles nor reorders messages that come with late news and late reads', async () => {
+    for (const seed of numbers(1, 21)) {
+      const clock = new VirtualClock();
+      const random = seededRandom(Number(seed));
+      const memory = new MemoryStore({ clock });
+      const slow = () => {
+        const network = { clock, random, delayMsMax: 40, faultShare: Number(seed) % 2 ? 0.1 : 0 };
+        return new FaultyStore(memory, network);
+      };
+      await using one = new StoreChannel({ store: slow(), clock, random });
+      await using two = new StoreChannel({ store: slow(), clock, random });
+      await using far = new StoreChannel({ store: slow(), clock, random, pollMs: 5 });
+      const ear = new Ear();
+      const subscribe = (): Promise<Disposable> => far.subscribe('t', ear).catch(subscribe);
+      await clock.run(subscribe());
+      const said: string[] = [];
+      const talk = async (channel: StoreChannel, name: string) => {
+        for (const text of numbers(0, 60)) {
+          const isDone = await say(channel, 't', `${name}${text}`).then(
+            () => true,
+            () => false,
+          );
+          if (isDone) said.push(`${name}${text}`);
+        }
+      };
+      await clock.run(Promise.all([talk(one, 'a'), talk(two, 'b')]));
+      await clock.advance(30_000);
+      const heard = ear.heard.filter((text) => typeof text === 'string');
+      assert.equal(heard.length, ear.heard.length, `seed ${seed}: something was lost`);
+      assert.equal(new Set(heard).size, heard.length, `seed ${seed}: something came twice`);
+      const missing = said.filter((text) => !heard.includes(text));
+      assert.deepEqual(missing, [], `seed ${seed}`);
+      for (const name of ['a', 'b']) {
+        const own = heard.filter((text) => text.startsWith(name)).map((text) => +text.slice(1));
+        assert.deepEqual(
+          own,
+          own.toSorted((left, right) => left - right),
+          `seed ${seed}`,
+        );
+      }
     }
-    assert.deepEqual(ear.heard, ['first', ...numbers(0, 5)]);
-    assert.deepEqual(calls, { read: 5, commit: 5 });
   });
 
   it('carries any bytes, the empty message too', async () => {

@@ -10,7 +10,7 @@ const decision = (body: string): Script =>
 local it = touch(KEYS[4], string.sub(KEYS[4], #records + 1), found[2])
 local value
 if it.version and lives(it.expires) then
-  value = cjson.decode(string.match(found[2], '^%d+ %S* (.*)$'))
+  value = cjson.decode(string.sub(found[2], #it.version + #it.expires + 3))
 end
 local argument = cjson.decode(ARGV[4])
 local answer, next, ttl

@@ -117,7 +117,7 @@ local function put(it, value, ttl)
 end
 local function remove(it) it.version, it.expires, it.text = nil, nil, false end
 local function call(command, key, words)
-  for at = 1, #words, 4000 do
+  for at = 1, words and #words or 0, 4000 do
     local last = math.min(at + 3999, #words)
     if key then redis.call(command, key, unpack(words, at, last))
     else redis.call(command, unpack(words, at, last)) end
@@ -132,29 +132,29 @@ local function purge(most)
     if not (it.version and lives(it.expires)) then remove(it) end
   end
 end
+local function pushed(list, first, second)
+  list = list or {}
+  list[#list + 1] = first
+  list[#list + 1] = second
+  return list
+end
 local function finish(written)
   if written > 0 then purge(written + 100) end
-  local set, gone = { KEYS[1], state() }, {}
-  local named, unnamed, timed, untimed = {}, {}, {}, {}
+  local set, gone, named, unnamed, timed, untimed = { KEYS[1], state() }
   for _, it in ipairs(touched) do
-    local name, is_timed = it.name, it.version and it.expires ~= ''
+    local is_timed = it.version and it.expires ~= ''
     local was_timed = it.is_due or (it.was and it.indexed ~= '')
     if it.text then
-      set[#set + 1] = it.key
-      set[#set + 1] = it.text
-      if not it.was then
-        named[#named + 1] = 0
-        named[#named + 1] = name
-      end
+      pushed(set, it.key, it.text)
+      if not it.was then named = pushed(named, 0, it.name) end
     elseif it.text == false and it.was then
-      gone[#gone + 1] = it.key
-      unnamed[#unnamed + 1] = name
+      gone = pushed(gone, it.key)
+      unnamed = pushed(unnamed, it.name)
     end
     if not is_timed then
-      if was_timed then untimed[#untimed + 1] = name end
+      if was_timed then untimed = pushed(untimed, it.name) end
     elseif it.is_due or not was_timed or tonumber(it.indexed) > tonumber(it.expires) then
-      timed[#timed + 1] = it.expires
-      timed[#timed + 1] = name
+      timed = pushed(timed, it.expires, it.name)
     end
   end
   -- First, since a full server lets a script write that has removed something.

@@ -164,6 +164,28 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     assert.ok(await far.commit(next.guard([{ name: 'n', value: 'now' }])));
   });
 
+  it('ends a lease of a server that came back empty, and lets in no late write of it', async () => {
+    await using server = await RedisServer.start({ settings: ['appendonly no'] });
+    await using near = await RedisStore.open({ url: server.url });
+    await using far = await RedisStore.open({ url: server.url });
+    const old = await Lease.acquire({ store: near, name: 'l', ttlMs: 1_500 });
+    const late = old.guard([{ name: 'n', value: 'late' }]);
+    const { now } = await far.read([]);
+    await server.kill();
+    await server.start();
+    while (!old.signal.aborted) await new Promise(setImmediate);
+    await using next = await Lease.acquire({
+      store: far,
+      name: 'l',
+      ttlMs: 600_000,
+      deadlineMs: 60_000,
+    });
+    assert.ok(next.fence > old.fence);
+    assert.ok((await far.read([])).now > now);
+    assert.equal(await near.commit(late), undefined);
+    assert.ok(await far.commit(next.guard([{ name: 'n', value: 'now' }])));
+  });
+
   it('renews 500 leases of one process, and leaves nothing of them', async () => {
     await using server = await RedisServer.start();
     await using store = await RedisStore.open({ url: server.url });

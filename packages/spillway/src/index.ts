@@ -136,6 +136,7 @@ export type {
   StoreDecision,
   StoredRecord,
   StoreListOptions,
+  StoreNews,
   StoreReading,
   StoreWatch,
 } from './store/store.ts';

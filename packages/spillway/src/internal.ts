@@ -49,6 +49,7 @@ export {
   replaceFile,
   syncFolder,
 } from './document/atomic-file.ts';
+export { admit } from './lane/lane.ts';
 export { Histogram } from './meter/histogram.ts';
 export { Meter } from './meter/meter.ts';
 export { StopSignal, type StopSignalOptions } from './service/stop-signal.ts';
@@ -69,6 +70,7 @@ export { commitStatements } from './store/sqlite-store.ts';
 export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';
 export { Watchers } from './store/watchers.ts';
 export { Deadlines } from './wait/deadlines.ts';
+export { Ring, type RingMember } from './wait/ring.ts';
 export { nextTurn } from './wait/turn-budget.ts';
 export { pause } from './wait/wait-queue.ts';
 export { adviseLane } from './watch/advice.ts';

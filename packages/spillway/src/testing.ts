@@ -2,7 +2,5 @@ export { explore } from './testing/explore.ts';
 export { FaultyStore, type FaultyStoreOptions } from './testing/faulty-store.ts';
 export { type ProcessCase, type ProcessSubject, processCases } from './testing/process-cases.ts';
 export { playProcessRole } from './testing/process-role.ts';
-export { SimulatedProcess } from './testing/simulated-process.ts';
-export { SimulatedThreads, type SimulatedThreadsOptions } from './testing/simulated-threads.ts';
 export { type StoreCase, type StoreSubject, storeCases } from './testing/store-cases.ts';
 export { VirtualClock } from './testing/virtual-clock.ts';

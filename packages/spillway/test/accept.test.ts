@@ -35,6 +35,36 @@ it('begins nothing new while connections wait behind work that computes', async 
   assert.ok(Number(acceptedAt[8]) > 12, `accepted when each began: ${acceptedAt}`);
 });
 
+it('accepts all connections before more work begins that is known to compute', async () => {
+  const clients = 600;
+  const lane = new Lane({
+    name: 'sums',
+    limit: { fixed: 1 },
+    queueMax: clients,
+    deadlineMs: 60_000,
+  });
+  const acceptedAt: number[] = [];
+  let accepted = 0;
+  const enough = Promise.withResolvers<void>();
+  const server = createServer(async () => {
+    accepted += 1;
+    using permit = await lane.enter();
+    acceptedAt.push(accepted);
+    const endAt = performance.now() + 4;
+    while (performance.now() < endAt);
+    permit.loopMs = 4;
+    if (acceptedAt.length === 16) enough.resolve();
+  });
+  await once(server.listen({ port: 0, host: '127.0.0.1', backlog: clients }), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const sockets = Array.from({ length: clients }, () => connect(port, '127.0.0.1'));
+  await enough.promise;
+  for (const socket of sockets) socket.destroy();
+  server.close();
+  // With some turns for each, not half of them would have been accepted.
+  assert.ok(Number(acceptedAt[15]) > 0.9 * clients, `accepted when each began: ${acceptedAt}`);
+});
+
 it('keeps nobody waiting behind connections whose work no lane holds back', async () => {
   const clients = 60;
   let accepted = 0;

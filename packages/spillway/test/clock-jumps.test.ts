@@ -17,7 +17,8 @@ import {
   type StoreChange,
   type StoreCommit,
 } from 'spillway';
-import { explore, FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
+import { SimulatedProcess } from './fixtures/simulated-process.ts';
 
 const endMs = 6000;
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane } from 'spillway';
 import { nextTurn } from 'spillway/internal';
+import { VirtualClock } from 'spillway/testing';
 
 describe('the way into a lane', () => {
   it('gives a free permit at once, and makes a signal only for who must wait', async () => {
@@ -85,6 +86,42 @@ describe('the way into a lane', () => {
       assert.deepEqual([lane.stats.inside, lane.stats.waiting], [0, 0]);
     }
     assert.equal(await lane.run(ran, { deadlineAt: Infinity, signal: undefined }), 'ran');
+  });
+
+  it('turns each caller away at a deadline of its own, whoever came before it', async () => {
+    const clock = new VirtualClock();
+    const own = { name: 'x', limit: { fixed: 1 }, queueMax: 9, deadlineMs: 10_000, clock };
+    const lane = new Lane(own);
+    for (let round = 1; round <= 2; round += 1) {
+      const permit = await lane.enter();
+      const patient = lane.enter();
+      const at = clock.now();
+      for (const ms of [500, 200]) {
+        void Promise.resolve(lane.enter({ deadlineAt: at + ms })).catch(() => {});
+      }
+      await clock.advance(199);
+      assert.equal(lane.stats.waiting, 3);
+      await clock.advance(1);
+      assert.equal(lane.stats.waiting, 2, 'the last to come has the least time');
+      await clock.advance(300);
+      assert.deepEqual([lane.stats.waiting, lane.stats.refused.deadline], [1, 2 * round]);
+      permit[Symbol.dispose]();
+      (await patient)[Symbol.dispose]();
+    }
+    assert.equal(clock.pending, 0);
+  });
+
+  it('lets nobody wait for longer than `waitMsMax`, though its deadline is far', async () => {
+    const clock = new VirtualClock();
+    const own = { name: 'x', limit: { fixed: 1 }, queueMax: 9, deadlineMs: 10_000, clock };
+    const lane = new Lane({ ...own, waitMsMax: 300 });
+    using _permit = await lane.enter();
+    const refused = assert.rejects(Promise.resolve(lane.enter()), { code: 'LANE_STALE' });
+    await clock.advance(299);
+    assert.equal(lane.stats.waiting, 1);
+    await clock.advance(1);
+    await refused;
+    assert.equal(lane.stats.refused.stale, 1);
   });
 
   it('gives the permit or the place in the queue back if a signal cannot be made', async () => {

@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lane, seededRandom } from 'spillway';
-import { VirtualClock } from 'spillway/testing';
+import { Lane } from 'spillway';
 import {
-  Dependency,
   type DependencyOptions,
-  type Health,
   type Played,
   play,
   type WrittenLane,
@@ -90,54 +87,8 @@ function keepable(service: Service): readonly WrittenLane[] {
   return writtenLanes.filter(([, , deadlineMs]) => deadlineMs >= 2 * service.serviceMs);
 }
 
-/** Services that had trouble for a minute, and the share of what they can give after it. */
-const recoveries: readonly {
-  readonly health: Health;
-  readonly service: Service;
-  readonly floor: number;
-}[] = [
-  { health: 'slow', service: serviceOf(1, 40, 'exponential'), floor: 0.9 },
-  // Calls that were begun while it was slow hold their places for 4 s in the mean.
-  { health: 'slow', service: serviceOf(10, 400, 'exponential'), floor: 0.75 },
-  { health: 'slow', service: serviceOf(10, 400, 'bimodal'), floor: 0.75 },
-  { health: 'hanging', service: serviceOf(10, 400, 'exponential'), floor: 0.85 },
-  { health: 'broken', service: serviceOf(10, 400, 'bimodal'), floor: 0.9 },
-];
-
-/** Share of the calls of a shape that take no longer than that. */
-function inTimeShare({ serviceMs, shape }: Service, withinMs: number): number {
-  if (shape === 'exponential') return 1 - Math.exp(-withinMs / serviceMs);
-  return shape === 'bimodal' && withinMs < 5.5 * serviceMs ? 0.9 : 1;
-}
-
 function serviceOf(places: number, serviceMs: number, shape: Service['shape']): Service {
   return { places, serviceMs, shape };
-}
-
-/** A lane before a service that the test changes; `advance` gives the answers of these seconds. */
-function changing(places: number, serviceMs: number, shape: Service['shape']) {
-  const clock = new VirtualClock();
-  const random = seededRandom(3);
-  const service = { clock, random, places, serviceMs, shape };
-  const dependency = new Dependency(service);
-  const written = { limit: 200, queueMax: 100, deadlineMs: 2_000 };
-  const lane = new Lane({ name: 'calls', ...written, clock, random });
-  let good = 0;
-  const call = async (priority: number): Promise<void> => {
-    await lane.run((signal) => dependency.call(signal), { priority });
-    good += 1;
-  };
-  const arrive = (perSecond: number, priority: number): void => {
-    call(priority).catch(() => {});
-    const gapMs = (-Math.log(1 - random()) * 1_000) / perSecond;
-    clock.after(gapMs, () => arrive(perSecond, priority));
-  };
-  const advance = async (seconds: number): Promise<number> => {
-    const before = good;
-    await clock.advance(seconds * 1_000);
-    return good - before;
-  };
-  return { service, arrive, advance };
 }
 
 function sumOf(counts: readonly number[]): number {
@@ -249,37 +200,6 @@ describe('the promise of a lane, whatever numbers it was given', () => {
     }
   });
 
-  it('comes back after a service was slow for a minute, hung or was broken', async () => {
-    // One play in fifteen stays at one call at a time: fewer would say little about the others.
-    const seeds = 15;
-    for (const { health, service, floor } of recoveries) {
-      let after = 0;
-      for (let seed = 1; seed <= seeds; seed += 1) {
-        const [limit, queueMax, deadlineMs] = writtenLanes[5 + (seed % 3)] as WrittenLane;
-        const { goodBySecond } = await play({
-          lane: (clock, random) => {
-            return new Lane({ name: 'calls', limit, queueMax, deadlineMs, clock, random });
-          },
-          dependency: service,
-          arrivalsPerSecond: 75,
-          patienceMs: 1_000,
-          seed,
-          warmUpS: 0,
-          seconds: 95,
-          events: [
-            { atS: 20, health },
-            { atS: 80, health: 'well' },
-          ],
-        });
-        // In the mean of many seconds: ten places of even work end in beats.
-        after += sumOf(goodBySecond.slice(83, 95)) / 12 / seeds;
-      }
-      const { places, serviceMs, shape } = service;
-      const share = after / (25 * inTimeShare(service, 1_000));
-      assert.ok(share >= floor, `${share} after ${health}, ${places} x ${serviceMs}, ${shape}`);
-    }
-  });
-
   it('keeps a client that asks for 100 times its share from nine others', async () => {
     for (const written of [
       [50, 50, 1_000],
@@ -333,29 +253,6 @@ describe('the promise of a lane, whatever numbers it was given', () => {
       }
       const mean = sumOf(shares) / shares.length;
       assert.ok(mean >= least, `${mean} of them in the mean, with ${shape} times`);
-    }
-  });
-
-  it('grows, though it keeps room, when the service bears more', async () => {
-    const { service, arrive, advance } = changing(10, 400, 'exponential');
-    arrive(200, 0);
-    arrive(40, 1);
-    await advance(40);
-    service.places = 60;
-    await advance(60);
-    const rate = (await advance(20)) / 20;
-    assert.ok(rate >= 120, `${rate} a second of 150`);
-  });
-
-  it('does not stay at one call at a time when a narrow service became slower', async () => {
-    for (const places of [2, 3]) {
-      const { service, arrive, advance } = changing(places, 100, 'constant');
-      arrive(places * 15, 0);
-      await advance(60);
-      service.serviceMs = 200;
-      await advance(60);
-      const rate = (await advance(20)) / 20;
-      assert.ok(rate >= places * 4, `${rate} a second of ${places * 5}`);
     }
   });
 

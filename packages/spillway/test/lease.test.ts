@@ -8,9 +8,11 @@ import {
   MemoryStore,
   SpillwayError,
   type Store,
+  type StoreCommitOptions,
 } from 'spillway';
-import { FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { FaultyStore, VirtualClock } from 'spillway/testing';
 import { msLeft } from '../src/base/deadline.ts';
+import { SimulatedProcess } from './fixtures/simulated-process.ts';
 
 const ttlMs = 300;
 
@@ -157,6 +159,20 @@ describe('Lease', () => {
       assert.ok(clock.now() - releasedAt < withinMs, `${clock.now() - releasedAt}`);
     }
     assert.equal(clock.pending, 0);
+  });
+
+  it('is acknowledged when it is durable, and released without waiting for that', async () => {
+    const { store, options } = world();
+    const asked: unknown[] = [];
+    const commit = store.commit.bind(store);
+    store.commit = (changes, settings: StoreCommitOptions = {}) => {
+      asked.push(settings.durability);
+      return commit(changes, settings);
+    };
+    const lease = await Lease.acquire(options);
+    await lease.renew();
+    await lease.close();
+    assert.deepEqual(asked, [undefined, undefined, 'none']);
   });
 
   it('runs a task whose signal aborts when it is lost, and tells its caller at once', async () => {

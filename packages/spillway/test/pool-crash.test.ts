@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, it } from 'node:test';
 import { Pool, type PoolOptions } from 'spillway';
-import { SimulatedThreads, VirtualClock } from 'spillway/testing';
+import { VirtualClock } from 'spillway/testing';
 import * as mortal from './fixtures/mortal-worker.ts';
+import { SimulatedThreads } from './fixtures/simulated-threads.ts';
 
 type Module = typeof import('./fixtures/pool-worker.ts');
 

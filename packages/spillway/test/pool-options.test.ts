@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { Pool, type PoolOptions, Service, type Threads } from 'spillway';
-import { SimulatedThreads, VirtualClock } from 'spillway/testing';
+import { VirtualClock } from 'spillway/testing';
 import type * as mortal from './fixtures/mortal-worker.ts';
+import { SimulatedThreads } from './fixtures/simulated-threads.ts';
 
 type Module = typeof import('./fixtures/pool-worker.ts');
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import { Pool, type PoolRunOptions, type Random } from 'spillway';
-import { explore, SimulatedThreads, VirtualClock } from 'spillway/testing';
+import { explore, VirtualClock } from 'spillway/testing';
+import { SimulatedThreads } from './fixtures/simulated-threads.ts';
 import * as worker from './fixtures/simulated-worker.ts';
 
 type Module = typeof worker;

@@ -3,7 +3,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool, type PoolOptions, seededRandom } from 'spillway';
-import { SimulatedThreads, VirtualClock } from 'spillway/testing';
+import { VirtualClock } from 'spillway/testing';
+import { SimulatedThreads } from './fixtures/simulated-threads.ts';
 import * as simulated from './fixtures/simulated-worker.ts';
 
 type Module = typeof import('./fixtures/recycled-worker.ts');

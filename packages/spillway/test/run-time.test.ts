@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Backlog, Bucket, Gate, Lane, type LaneOptions, Pool, seededRandom } from 'spillway';
-import { SimulatedThreads, VirtualClock } from 'spillway/testing';
+import { VirtualClock } from 'spillway/testing';
 import { entering } from './fixtures/entering.ts';
+import { SimulatedThreads } from './fixtures/simulated-threads.ts';
 import * as worker from './fixtures/simulated-worker.ts';
 
 type Way = Gate | Lane;

@@ -81,6 +81,44 @@ describe('SharedBucket, when things go wrong', () => {
     assert.equal(clock.pending, 0);
   });
 
+  it('tells by its stats what it has reserved, and for how long all pause', async () => {
+    const { clock, bucket } = world({ burst: 30 });
+    assert.deepEqual([bucket.name, bucket.ready], ['x', true]);
+    await clock.run(bucket.take());
+    assert.deepEqual([bucket.stats.trips, bucket.stats.borrowed], [1, 1]);
+    await clock.run(Promise.all(Array.from({ length: 20 }, () => bucket.take())));
+    const { borrowed, taken, tokens } = bucket.stats;
+    assert.deepEqual([taken, borrowed], [21, 21 + tokens]);
+    bucket.slow({ retryAfterMs: 600 });
+    await clock.advance(0);
+    assert.deepEqual([bucket.stats.slowed, bucket.stats.pausedMs], [0, 0], 'a stray 429');
+    assert.ok(tokens > 0 && bucket.stats.tokens === tokens, `${tokens} tokens`);
+    for (let i = 0; i < 9; i += 1) bucket.slow({ retryAfterMs: 600 });
+    await clock.advance(0);
+    assert.deepEqual([bucket.stats.slowed, bucket.stats.pausedMs], [1, 600]);
+    assert.throws(() => bucket.slow({ retryAfterMs: -1 }), /retryAfterMs: must be a number from 0/);
+    await clock.run(bucket.close());
+    assert.equal(bucket.ready, false);
+  });
+
+  it('asks for more at once where the store is far away', async () => {
+    const { clock } = world();
+    const network = { clock, delayMsMax: 20, random: () => 1 };
+    const store = new FaultyStore(new MemoryStore({ clock }), network);
+    const bucket = new SharedBucket({
+      store,
+      name: 'far',
+      ratePerSecond: 1_000,
+      queueMax: 50,
+      clock,
+    });
+    const startedAt = clock.now();
+    for (let i = 0; i < 500; i += 1) await clock.run(bucket.take());
+    // With as little as a store nearby is asked for, there are 129 visits in 5 seconds.
+    assert.ok(bucket.stats.trips <= 20, `${bucket.stats.trips} visits`);
+    assert.ok(clock.now() - startedAt < 1_000, `${clock.now() - startedAt} ms`);
+  });
+
   it('names the option that is wrong, and its rule', () => {
     assert.throws(() => world({ burst: 1 }), /burst: must be an integer from 2/);
     assert.throws(() => world().bucket.tryTake(11), /n: must be an integer from 1 to 10/);

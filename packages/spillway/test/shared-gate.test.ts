@@ -15,7 +15,8 @@ import {
   seededRandom,
   stack,
 } from 'spillway';
-import { FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { FaultyStore, VirtualClock } from 'spillway/testing';
+import { SimulatedProcess } from './fixtures/simulated-process.ts';
 import { play, seeds } from './simulations/play.ts';
 
 /** Gates of several simulated processes on one store. */

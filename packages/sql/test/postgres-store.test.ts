@@ -228,6 +228,31 @@ describe('the Store on Postgres', () => {
     await next();
   });
 
+  it('tells the news of each change in order, and hears an older version', async () => {
+    const heard: (string | undefined)[] = [];
+    let told = Promise.withResolvers<void>();
+    using watch = store.watch?.(['n/a'], (news) => {
+      heard.push(news?.text);
+      told.resolve();
+    });
+    while (!watch?.isLive) await told.promise;
+    heard.length = 0;
+    const texts = ['', ' a  b', 'ä'.repeat(3_500), '1'];
+    const commit = (news: string) => store.commit([{ name: 'n/a', value: 1, news }]);
+    await Promise.all(texts.map(commit));
+    // The function as the store called it before there were news.
+    const old = "array[1], array['n/a'], array[null::bigint], array['2'], array[null::float], ";
+    await server.ask(`select spillway_store_commit(${old} array[false], null, null)`);
+    while (heard.length < 5) {
+      told = Promise.withResolvers();
+      await told.promise;
+    }
+    assert.deepEqual(heard, [...texts, undefined]);
+    for (const news of ['x'.repeat(7_001), 'a\0', '\ud800', 7 as never]) {
+      await assert.rejects(commit(news), { code: 'ERR_ASSERTION' });
+    }
+  });
+
   it('lists by prefix in the order of names, at most so many', async () => {
     for (const name of ['l/b', 'l/a', 'l/%', 'l_a', 'l/c', 'm']) await write(name, name);
     const names = async (prefix: string, max: number) =>

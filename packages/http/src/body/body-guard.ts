@@ -24,17 +24,18 @@ export function bodyGuard(app: FastifyInstance, types: readonly string[] = commo
     askWhenRead(request, response);
     app.routing(request, response);
   });
-  return (request, _reply, { bodyTypes: allowed = types }) => {
+  const { bodyLimit: usualLimit = Infinity } = app.initialConfig;
+  return (request, _reply, { bodyTypes: allowed = types, numbers }) => {
     const { method } = request;
     // A path without a route takes no body: its answer is 404.
     const isUnread = method === 'GET' || method === 'HEAD' || request.is404;
     if (isUnread || !hasBody(request)) return;
-    const { bodyLimit } = request.routeOptions;
+    const bodyLimit = numbers?.route?.bodyLimit ?? usualLimit;
     if (Number(request.headers['content-length']) > bodyLimit) {
-      throw httpError('BODY_TOO_LARGE', `the body may have ${bodyLimit} bytes at most`);
+      return httpError('BODY_TOO_LARGE', `the body may have ${bodyLimit} bytes at most`);
     }
     if (allowed === 'any' || allowed.includes(request.mediaType ?? '')) return;
-    throw httpError('BODY_TYPE', `the body must be of type ${allowed.join(', ')}`);
+    return httpError('BODY_TYPE', `the body must be of type ${allowed.join(', ')}`);
   };
 }
 

@@ -95,14 +95,14 @@ export class Failures {
     reply.hijack();
     if (raw.destroyed) return;
     const failure = failureOf(error);
-    this.#keep(error, failure, reply);
+    this.#keep(error, failure, reply, config.numbers?.route?.url);
     const body = failureBody(failure, request.id);
     refuseBody(reply);
     const lines: string[] = [];
     // Those of every answer, and those that guards have set.
     const headers = reply.getHeaders();
     for (const name in headers) lines.push(name, String(headers[name]));
-    for (const [name, value] of Object.entries(failure.headers)) lines.push(name, value);
+    for (const name in failure.headers) lines.push(name, String(failure.headers[name]));
     lines.push('cache-control', 'no-store', 'content-type', failureType);
     lines.push('content-length', String(Buffer.byteLength(body)));
     raw.writeHead(failure.status, lines);
@@ -134,17 +134,18 @@ export class Failures {
   }
 
   #note(error: unknown, reply: FastifyReply): Failure {
-    const failure = failureOf(error, reply.request.routeOptions.bodyLimit);
+    const { bodyLimit, url } = reply.request.routeOptions;
+    const failure = failureOf(error, bodyLimit);
     // A client that has gone is the reason, mostly. Only hooks hear of the answer.
-    if (!reply.raw.destroyed) this.#keep(error, failure, reply);
+    if (!reply.raw.destroyed) this.#keep(error, failure, reply, url);
     return failure;
   }
 
-  #keep(error: unknown, { code, status, isUnexpected }: Failure, reply: FastifyReply): void {
+  #keep(error: unknown, failure: Failure, { request }: FastifyReply, url = '(no route)'): void {
+    const { code, status, isUnexpected } = failure;
     if (status < 500) return;
-    const { request } = reply;
     const id = isUnexpected ? request.id : undefined;
-    const route = `${request.method} ${request.routeOptions.url ?? '(no route)'}`;
+    const route = `${request.method} ${url}`;
     const stack = isUnexpected ? stackOf(error) : undefined;
     this.#options.errors.add({ id, route, code, status, message: textOf(error), stack });
     if (!isUnexpected) return;

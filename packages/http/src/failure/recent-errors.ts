@@ -43,12 +43,13 @@ export class RecentErrors {
 
   add(error: Omit<RecentError, 'at' | 'count'>): void {
     this.#total += 1;
+    const { id, route, code, status } = error;
     // A burst of refusals must not wash out the one failure that explains it.
-    const key = error.id ?? `${error.code} ${error.route}`;
+    const key = id ?? `${code} ${route}`;
     const count = (this.#errors.get(key)?.count ?? 0) + 1;
     const at = Math.round(performance.timeOrigin + this.#clock.now());
     const message = error.message.slice(0, messageLengthMax);
     const stack = error.stack?.slice(0, stackLengthMax);
-    this.#errors.set(key, { ...error, message, stack, at, count });
+    this.#errors.set(key, { id, route, code, status, message, stack, at, count });
   }
 }

@@ -83,13 +83,13 @@ export function limitRates(options: RateGuardOptions, app: FastifyInstance): Gua
     });
   };
 
-  const decide = (reply: FastifyReply, decision: RateDecision | undefined): void => {
+  const decide = (reply: FastifyReply, decision: RateDecision | undefined): Error | undefined => {
     if (decision === undefined) return;
     setHeaders(reply, decision);
     if (decision.admitted) return;
     const { limit, windowMs } = decision.rule.rule;
     const message = `more than ${limit} requests in ${windowMs} ms`;
-    throw httpError('RATE_EXCEEDED', message, { retryAfterMs: decision.resetMs });
+    return httpError('RATE_EXCEEDED', message, { retryAfterMs: decision.resetMs });
   };
   return (request, reply, { rate }) => {
     const decision = limiter.charge(claimsOf(request, rate));

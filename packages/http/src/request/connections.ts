@@ -54,16 +54,16 @@ export class Connections implements Disposable {
   /** Refuses requests while the server closes, with two hosts, or pipelined beyond the limit. */
   readonly guard: Guard = ({ raw: { socket, rawHeaders } }, { raw }) => {
     if (this.#state === 'closing') {
-      throw httpError('SERVER_STOPPING', 'the server is stopping', { retryAfterMs: 1_000 });
+      return httpError('SERVER_STOPPING', 'the server is stopping', { retryAfterMs: 1_000 });
     }
     if (hasTwoHosts(rawHeaders)) {
-      throw httpError('REQUEST_INVALID', 'the request names two hosts');
+      return httpError('REQUEST_INVALID', 'the request names two hosts');
     }
     // An answer that has no socket yet waits for others of its connection.
     if (raw.socket !== null) return;
     const count = (this.#pipelined.get(socket) ?? 0) + 1;
     if (count > pipelinedMax) {
-      throw httpError('PIPELINE_FULL', `a connection may have ${pipelinedMax} requests waiting`);
+      return httpError('PIPELINE_FULL', `a connection may have ${pipelinedMax} requests waiting`);
     }
     this.#pipelined.set(socket, count);
     raw.once('close', () => this.#pipelined.set(socket, (this.#pipelined.get(socket) ?? 1) - 1));

@@ -9,8 +9,8 @@ import type {
 import { plugin } from '../base/plugin.ts';
 
 /**
- * A check of a request before its body is read. It throws to refuse the request, gives a promise if
- * it has to wait, and says so if it has answered itself.
+ * A check of a request before its body is read. It gives the error with which it refuses the
+ * request, a promise if it has to wait, and says so if it has answered itself.
  */
 export type Guard = (
   request: FastifyRequest,
@@ -19,7 +19,7 @@ export type Guard = (
 ) => Verdict | Promise<Verdict>;
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a guard may return nothing.
-type Verdict = 'answered' | undefined | void;
+type Verdict = 'answered' | Error | undefined | void;
 
 /** Tells the client of a refusal. */
 export type Refuse = (error: unknown, reply: FastifyReply, config: FastifyContextConfig) => void;
@@ -41,13 +41,15 @@ export function guardHook(guards: readonly Guard[], refuse: Refuse): onRequestHo
       for (let i = at; i < count; i += 1) {
         const verdict = (guards[i] as Guard)(request, reply, config);
         if (verdict === undefined) continue;
-        if (verdict === 'answered') return;
-        verdict.then(
-          (later) => {
-            if (later === undefined) go(i + 1, request, reply, config, done);
-          },
-          (error: unknown) => refuse(error, reply, config),
-        );
+        if (verdict instanceof Promise) {
+          verdict.then(
+            (later) => {
+              if (later === undefined) go(i + 1, request, reply, config, done);
+              else if (later !== 'answered') refuse(later, reply, config);
+            },
+            (error: unknown) => refuse(error, reply, config),
+          );
+        } else if (verdict !== 'answered') refuse(verdict, reply, config);
         return;
       }
     } catch (error) {

@@ -29,7 +29,7 @@ export class LoopGuard implements Disposable {
   readonly guard: Guard = () => {
     if (this.#late < lateMax) return;
     const message = `the event loop is more than ${this.#delayMsMax} ms late`;
-    throw httpError('SERVER_BUSY', message, { retryAfterMs: 1_000 });
+    return httpError('SERVER_BUSY', message, { retryAfterMs: 1_000 });
   };
 
   start(): void {

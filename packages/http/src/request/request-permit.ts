@@ -1,7 +1,15 @@
 import type { Readable } from 'node:stream';
 import type { FastifyReply, RouteHandlerMethod } from 'fastify';
 import { type Clock, type Entry, type Lane, type Permit, SpillwayError } from 'spillway';
-import { Deadlines, LastStretch, loopWatch, nextTurn } from 'spillway/internal';
+import {
+  admit,
+  Deadlines,
+  LastStretch,
+  loopWatch,
+  nextTurn,
+  Ring,
+  type RingMember,
+} from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import type { RouteNumbers } from '../operator/routes.ts';
 import { isStream, refuseBody } from './unread-body.ts';
@@ -19,9 +27,10 @@ export class LaneRequests implements Disposable {
   readonly lane: Lane;
   readonly clock: Clock;
   readonly lastStretch: LastStretch = new LastStretch();
-  readonly #open = new Set<RequestPermit>();
+  /** No Set: one that is filled and emptied all the time cost a hundredth of a POST (2026-11). */
+  readonly #open = new Ring<RequestPermit>();
   /** Requests that have less time than the lane gives, in no order. */
-  readonly #hurried = new Set<RequestPermit>();
+  readonly #hurried = new Ring<RequestPermit>();
   readonly #deadlines: Deadlines;
 
   constructor(lane: Lane, clock: Clock) {
@@ -31,13 +40,12 @@ export class LaneRequests implements Disposable {
   }
 
   add(permit: RequestPermit): void {
-    (permit.deadlineAt === undefined ? this.#open : this.#hurried).add(permit);
+    (permit.deadlineAt === undefined ? this.#open : this.#hurried).push(permit);
     this.#deadlines.watch(permit.dueAt);
   }
 
   delete(permit: RequestPermit): void {
-    this.#open.delete(permit);
-    this.#hurried.delete(permit);
+    permit.ring?.remove(permit);
   }
 
   [Symbol.dispose](): void {
@@ -79,7 +87,9 @@ export class LaneRequests implements Disposable {
  * | the client leaves | nothing | `aborted` | when the handler has ended |
  * | it becomes a WebSocket | 101 | `ok` | at once: a socket has limits of its own |
  */
-export class RequestPermit implements Entry, Disposable {
+export class RequestPermit implements Entry, RingMember, Disposable {
+  ring: Ring<RingMember> | undefined = undefined;
+  slot = 0;
   readonly dueAt: number;
   /** The client's own deadline, if it sent one that is sooner than the lane's. */
   readonly deadlineAt: number | undefined = undefined;
@@ -146,23 +156,19 @@ export class RequestPermit implements Entry, Disposable {
     return this.#requests.clock.now() - this.#arrivedAt;
   }
 
-  /** Enters the lane, at once where that can be; throws or rejects with the lane's refusal. */
-  enter(): void | Promise<void> {
-    let permit: Permit | Promise<Permit>;
-    try {
-      permit = this.lane.enter(this);
-    } catch (error) {
-      this.#refused(error);
+  /** Enters the lane, at once where that can be; gives the lane's refusal, if it refuses. */
+  enter(): Error | undefined | Promise<Error | undefined> {
+    const permit = admit(this.lane, this);
+    if (permit instanceof Promise) {
+      return permit.then(
+        (held) => this.#admitLate(held),
+        (error) => this.#refused(error),
+      );
     }
-    if (!(permit instanceof Promise)) {
-      // Synchronous: a promise later, the body's first bytes would arrive before their reader.
-      this.#held = permit;
-      return;
-    }
-    return permit.then(
-      (held) => this.#admitLate(held),
-      (error) => this.#refused(error),
-    );
+    if (permit.refusal !== undefined) return this.#refused(permit.refusal);
+    // Synchronous: a promise later, the body's first bytes would arrive before their reader.
+    this.#held = permit;
+    return undefined;
   }
 
   /** Runs and measures the handler; a value that comes after the deadline is discarded. */
@@ -228,18 +234,18 @@ export class RequestPermit implements Entry, Disposable {
     this.#release();
   }
 
-  #admitLate(held: Permit): void | Promise<void> {
+  #admitLate(held: Permit): undefined | Promise<undefined> {
     this.#held = held;
-    if (!this.#isClosed) return;
+    if (!this.#isClosed) return undefined;
     this.#release();
     return never;
   }
 
-  #refused(error: unknown): never {
+  #refused(error: unknown): Error {
     loopWatch.mark();
     this.#requests.delete(this);
     this.#reply.raw.off('close', this.#close);
-    throw error;
+    return error as Error;
   }
 
   #settle(value: unknown, heldMs: number): unknown {
@@ -335,7 +341,7 @@ function leftMsOf(header: string | string[] | undefined): number {
 }
 
 /** Never settles: for a request whose client left while it waited. */
-const never: Promise<void> = new Promise(() => {});
+const never: Promise<undefined> = new Promise(() => {});
 
 function outcomeOf(status: number): 'ok' | 'overloaded' | 'failed' {
   if (status === 503 || status === 504 || status === 429) return 'overloaded';

@@ -36,7 +36,7 @@ export function requirePrimary(options: PrimaryOnlyOptions): Guard {
   const isPrimary = typeof primary === 'function' ? primary : () => primary.stats.held;
   return (_request, _reply, { primaryOnly: isOnly }) => {
     if (!isOnly || isPrimary()) return;
-    throw httpError('NOT_PRIMARY', 'this instance is not the primary', { retryAfterMs });
+    return httpError('NOT_PRIMARY', 'this instance is not the primary', { retryAfterMs });
   };
 }
 

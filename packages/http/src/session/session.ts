@@ -127,6 +127,9 @@ export interface FlashMessage {
   readonly text: string;
 }
 
+/** Messages that wait for the next page; the oldest go first. */
+const flashMax = 5;
+
 /** Content of a session's cookie. Times are in milliseconds since 1970. */
 interface SessionState {
   readonly id: string;
@@ -201,7 +204,8 @@ export class Session<Data extends object = Record<string, Json>> {
   /** Leaves a message for the next {@link takeFlash}, in this request or a later one. */
   flash({ kind, text }: FlashMessage): void {
     const state = this.#begun();
-    this.#replace({ ...state, flash: [...state.flash, { kind, text }] });
+    // Who sends many forms and looks at no page between them would fill the cookie.
+    this.#replace({ ...state, flash: [...state.flash.slice(1 - flashMax), { kind, text }] });
   }
 
   takeFlash(): readonly FlashMessage[] {

@@ -7,6 +7,7 @@ import {
   type Store,
   type StoreChange,
   type StoredRecord,
+  type StoreNews,
   type StoreWatch,
   systemClock,
   systemRandom,
@@ -97,11 +98,13 @@ const groupMax = 64;
 const pauseMsMax = 10;
 /** Factor on `pollMs` for a store with `watch`, which is polled in case a call was missed. */
 const watchedPolls = 20;
+/** The most characters of messages that a commit tells with the change of the head. */
+const newsLengthMax = 7_000;
 
 /**
- * A channel on any store: a ring of the last 1,024 messages of each topic, which every subscriber
- * reads when `Store.watch` calls back, or polls where the store has none. A message that a
- * subscriber reads later than that, or than a minute, is lost and reported as lost.
+ * A channel on any store: a ring of the last 1,024 messages of each topic. A store with `watch`
+ * tells subscribers short messages, or that there is one to read; without it they poll. A message
+ * that a subscriber reads later than that, or than a minute, is lost and reported as lost.
  */
 export class StoreChannel implements Channel, AsyncDisposable {
   readonly #options;
@@ -178,12 +181,30 @@ export class StoreChannel implements Channel, AsyncDisposable {
       watch: undefined,
       listeners: new Set(),
     };
-    subscription.watch = this.#options.store.watch?.([headName(topic)], () => {
+    subscription.watch = this.#options.store.watch?.([headName(topic)], (news) => {
+      if (news !== undefined && this.#hear(subscription, news)) return;
       subscription.isTold = true;
       this.#isBehind = true;
       this.#arm();
     });
     return subscription;
+  }
+
+  /** Delivers the messages of a notification; false if the store has to be read. */
+  #hear(subscription: Subscription, { version, text }: StoreNews): boolean {
+    // A poll that is under way may have read the same messages.
+    if (this.#polling !== undefined) return false;
+    if (version <= subscription.version) return true;
+    const [before, ...messages] = text.split(' ');
+    if (Number(before) !== subscription.version) return false;
+    subscription.next += messages.length;
+    subscription.version = version;
+    for (const message of messages) {
+      this.#stats.received += 1;
+      const bytes = Buffer.from(message, 'base64');
+      this.#tell(subscription, (listener) => listener.message(bytes));
+    }
+    return true;
   }
 
   /** Ends publishing and polling; resolves when no call is under way. */
@@ -350,13 +371,16 @@ function headOf(record: StoredRecord | undefined): Head {
 
 /** Changes that append the messages, unless another process has appended meanwhile. */
 function appending(topic: string, messages: readonly Uint8Array[], head: Head): StoreChange[] {
-  const slots = messages.map((bytes, at) => {
+  const texts = messages.map((bytes) => Buffer.from(bytes).toString('base64'));
+  const slots = texts.map((text, at) => {
     const number = head.count + at;
-    const value = [number, Buffer.from(bytes).toString('base64'), head.version];
-    return { name: slotName(topic, number), value, ttlMs: keepMs };
+    return { name: slotName(topic, number), value: [number, text, head.version], ttlMs: keepMs };
   });
   const value = head.count + messages.length;
-  return [{ name: headName(topic), ifVersion: head.version, value }, ...slots];
+  const all = [head.version, ...texts].join(' ');
+  // Longer ones are read by those who are told.
+  const news = all.length <= newsLengthMax ? all : undefined;
+  return [{ name: headName(topic), ifVersion: head.version, value, news }, ...slots];
 }
 
 /** False if the message with this number was appended to a head of another version than that. */

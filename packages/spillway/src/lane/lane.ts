@@ -6,7 +6,6 @@ import type { SpillwayError } from '../base/errors.ts';
 import { type CloseOptions, Closing, type Part } from '../base/part.ts';
 import type { Task } from '../base/task.ts';
 import { tellRefusal } from '../base/tell.ts';
-import type { Limit } from '../limit/limit.ts';
 import { Meter, type Refusal } from '../meter/meter.ts';
 import { isTurnTaken, mayGrant, takeTurn } from '../wait/turn-budget.ts';
 import { entering } from '../wait/wait-queue.ts';
@@ -25,6 +24,7 @@ import {
   type Entry,
   holdDuring,
   LanePermit,
+  type MaybePermit,
   type Permit,
   type PermitGiver,
   signalFor,
@@ -34,6 +34,13 @@ import { LaneQueue } from './queue.ts';
 
 type LaneServer = Server & { readonly lane: Lane };
 const plainEntry: Entry = {};
+
+/**
+ * Enters a lane as `enter` does, but gives a permit with a `refusal` where that would throw. V8
+ * never compiles a function that always throws: an overloaded server spent a sixth of its time in
+ * such functions (2026-11).
+ */
+export let admit: (lane: Pick<Lane, 'enter'>, entry: Entry) => MaybePermit | Promise<Permit>;
 
 /**
  * A class of work: its permits, its bounded queue, its deadline and its numbers. Lanes nest: a lane
@@ -47,8 +54,6 @@ export class Lane implements Part, AsyncDisposable {
   /** Milliseconds from arrival to the end of the work. */
   readonly deadlineMs: number;
   readonly #clock: Clock;
-  /** The rule that finds the size of the whole lane, if it was given one. */
-  readonly #limit: Limit | undefined;
   /** Finds how much of the limit its own callers may use, unless that is fixed. */
   readonly #pace: Pace | undefined;
   #limitMax: number;
@@ -65,6 +70,10 @@ export class Lane implements Part, AsyncDisposable {
   #isClosed = false;
   readonly #empty: PromiseWithResolvers<void> = Promise.withResolvers<void>();
 
+  static {
+    admit = (lane, entry) => (#permits in lane ? lane.#admit(entry) : entering(lane, entry));
+  }
+
   constructor(options: LaneOptions) {
     const settled = settleLane(options, (lane) => #permits in lane);
     const { parent, limit, guaranteed, deadlineMs, waitMsMax, codel, random } = settled;
@@ -77,11 +86,10 @@ export class Lane implements Part, AsyncDisposable {
     this.#clock = clock;
     this.deadlineMs = deadlineMs;
     if (typeof limit === 'number') this.#pace = new Pace(limit, deadlineMs);
-    else if ('size' in limit) this.#limit = limit;
     this.#limitMax = limitMaxOf(limit);
     this.#queueMax = options.queueMax;
-    const size = this.#limit?.size ?? this.#limitMax;
-    const sizes = { size, sizeMax: this.#limitMax, guaranteed, parent: above };
+    const rule = typeof limit === 'object' && 'size' in limit ? limit : undefined;
+    const sizes = { limit: rule, sizeMax: this.#limitMax, guaranteed, parent: above };
     const server: LaneServer = {
       lane: this,
       nextWeight: this.#nextWeight,
@@ -126,21 +134,25 @@ export class Lane implements Part, AsyncDisposable {
    * signal's reason, or when the lane sends the waiter away. A refusal at the door is thrown.
    */
   enter(entry: Entry = plainEntry): Permit | Promise<Permit> {
+    const permit = this.#admit(entry);
+    if (permit instanceof Promise || permit.refusal === undefined) return permit;
+    throw permit.refusal;
+  }
+
+  #admit(entry: Entry): LanePermit | Promise<Permit> {
     const refusal = this.#arrive(entry);
-    if (refusal !== undefined) throw this.#turnAway(refusal, entry);
     const now = this.#clock.now();
     const permit = new LanePermit(this.#giver, entry, now);
+    if (refusal !== undefined) return this.#turnAway(permit, refusal);
     const isTry = this.#pace?.mayTry(permit, now) === true;
     const isFirst = isTry || this.#dispatcher.waiting === 0;
     // Within the budget of a turn, as a caller who only tries cannot be put off to the next.
     const isTurn = !(this.#loopTime.isLong && isTurnTaken());
     const mayBegin = isFirst && isTurn && (mayGrant(now) || isTry);
     if (mayBegin && this.#tryBegin(permit, now)) return permit;
-    if (!this.#canWait(permit, now)) throw this.#refusal('late');
+    if (!this.#canWait(permit, now)) return this.#turnAway(permit, 'late');
     this.#join(permit, now, false);
-    if (permit.ring !== undefined) return permit.wait();
-    if (permit.refusal !== undefined) throw permit.refusal;
-    return permit;
+    return permit.ring === undefined ? permit : permit.wait();
   }
 
   /** Gives a permit at once, or none; nobody who waits is overtaken. */
@@ -179,7 +191,8 @@ export class Lane implements Part, AsyncDisposable {
    * fit, or in a lane that measures up to twice as many as before. A smaller one sends nobody out.
    */
   resize(limit: number): void {
-    check(this.#limit === undefined, 'Lane.resize', 'of a lane whose limit is a number', this.name);
+    const isPlain = this.#permits.limit === undefined;
+    check(isPlain, 'Lane.resize', 'of a lane whose limit is a number', this.name);
     checkInteger('Lane.resize: limit', limit, Math.max(1, this.#permits.promised));
     const now = this.#clock.now();
     this.#limitMax = limit;
@@ -233,12 +246,7 @@ export class Lane implements Part, AsyncDisposable {
     const { outcome, isWhole, startedAt } = permit;
     const ending = outcome === 'overloaded' ? 'failed' : outcome;
     this.#meter.finish(now, ending, isWhole ? now - startedAt : undefined);
-    for (let lane: Lane | undefined = this; lane !== undefined; lane = lane.parent) {
-      const limit = lane.#limit;
-      if (limit === undefined) continue;
-      limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside: lane.#permits.inside });
-      lane.#permits.resize(limit.size);
-    }
+    this.#permits.observe(permit, now);
     this.#permits.give(permit.weight);
     const isLong = permit.loopMs > 0 && this.#loopTime.learn(permit.loopMs);
     if (isLong) this.#dispatcher.hasComputing = true;
@@ -256,10 +264,10 @@ export class Lane implements Part, AsyncDisposable {
     return this.#permits.canEverFit(weight) ? undefined : 'full';
   }
 
-  #turnAway(reason: Refusal, { signal }: Entry): unknown {
-    if (reason !== 'aborted') return this.#refusal(reason);
-    this.#meter.refuse(reason);
-    return signal?.reason;
+  #turnAway(permit: LanePermit, reason: Refusal): LanePermit {
+    if (reason === 'aborted') this.#meter.refuse(reason);
+    permit.refusal = reason === 'aborted' ? permit.entry.signal?.reason : this.#refusal(reason);
+    return permit;
   }
 
   /** Lets the caller in if there is room and it can end in time. Nobody waits. */
@@ -354,15 +362,7 @@ export class Lane implements Part, AsyncDisposable {
   };
 
   readonly #expire = (now: number): void => {
-    for (const waiter of this.#queue.unordered()) {
-      const reason = this.#queue.lateness(waiter, now);
-      if (reason !== undefined) this.#drop(waiter, reason);
-    }
-    for (let waiter = this.#queue.earliest(); waiter; waiter = this.#queue.earliest()) {
-      const reason = this.#queue.lateness(waiter, now);
-      if (reason === undefined) break;
-      this.#drop(waiter, reason);
-    }
+    for (const [waiter, reason] of this.#queue.overdue(now)) this.#drop(waiter, reason);
     this.#dispatcher.dispatch(now);
     if (this.#isClosed) this.#settleClose();
   };

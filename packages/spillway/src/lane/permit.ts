@@ -72,6 +72,11 @@ export interface Permit extends Disposable {
   readonly signal: AbortSignal;
 }
 
+/** A permit, unless it has the reason why the caller does not get in. */
+export interface MaybePermit extends Permit {
+  readonly refusal?: unknown;
+}
+
 /** The part of a lane that its permits call. */
 export interface PermitGiver {
   readonly name: string;

@@ -1,3 +1,5 @@
+import type { Limit, Sample } from '../limit/limit.ts';
+
 /** The side of a lane that its {@link Permits} ask. */
 export interface Claimant {
   /** Weight of the next waiter in line; 0 when nobody waits. */
@@ -21,6 +23,8 @@ export interface Claimant {
 export class Permits<Owner extends Claimant> {
   readonly owner: Owner;
   readonly parent: Permits<Owner> | undefined;
+  /** The rule that finds the size, if there is one. */
+  readonly limit: Limit | undefined;
   readonly #children: Permits<Owner>[] = [];
   /** Its place among its parent's children. */
   #index = 0;
@@ -44,8 +48,8 @@ export class Permits<Owner extends Claimant> {
   constructor(
     owner: Owner,
     options: {
-      readonly size: number;
-      /** The largest size that its limit may find. */
+      /** Finds the size. @default it is `sizeMax` */
+      readonly limit: Limit | undefined;
       readonly sizeMax: number;
       readonly guaranteed: number;
       readonly parent: Permits<Owner> | undefined;
@@ -53,8 +57,9 @@ export class Permits<Owner extends Claimant> {
   ) {
     this.owner = owner;
     this.parent = options.parent;
-    this.#size = options.size;
-    this.#room = options.size;
+    this.limit = options.limit;
+    this.#size = options.limit?.size ?? options.sizeMax;
+    this.#room = this.#size;
     this.#sizeMax = options.sizeMax;
     this.#ownGuarantee = options.guaranteed;
     this.#guaranteed = options.guaranteed;
@@ -103,6 +108,16 @@ export class Permits<Owner extends Claimant> {
       if (borrowing === 0) return true;
     }
     return true;
+  }
+
+  /** Lets the rules for the size here and in all lanes above learn from work that has ended. */
+  observe(work: Omit<Sample, 'endedAt' | 'inside'>, endedAt: number): void {
+    for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
+      if (node.limit === undefined) continue;
+      const { outcome, isWhole, startedAt } = work;
+      node.limit.observe({ outcome, isWhole, startedAt, endedAt, inside: node.#inside });
+      node.resize(node.limit.size);
+    }
   }
 
   resize(size: number, sizeMax: number = this.#sizeMax): void {

@@ -35,6 +35,9 @@ const standingShare = 0.1;
  */
 const waitShareLeast = 0.1;
 
+/** Reason why the time of a waiter is over. */
+export type Lateness = 'deadline' | 'late' | 'stale';
+
 /** The waiters of a lane: in fair order, each with a time limit, on one timer for all. */
 export class LaneQueue {
   readonly #clock: Clock;
@@ -126,13 +129,22 @@ export class LaneQueue {
     return this.#waiters.size <= most || this.#waiters.hasAhead(newcomer, most);
   }
 
-  /** All who wait, if they are not due in order of arrival: to look for each costs n squared. */
-  unordered(): readonly LanePermit[] {
-    return this.#owners > 0 ? [...this.#waiters] : [];
+  /** The waiters whose time is over, each of which its reader has to remove. */
+  *overdue(now: number): Generator<[LanePermit, Lateness]> {
+    // If they are not due in order of arrival, to look for the earliest each time costs n squared.
+    for (const waiter of this.#owners > 0 ? [...this.#waiters] : []) {
+      const reason = this.lateness(waiter, now);
+      if (reason !== undefined) yield [waiter, reason];
+    }
+    for (let waiter = this.#earliest(); waiter !== undefined; waiter = this.#earliest()) {
+      const reason = this.lateness(waiter, now);
+      if (reason === undefined) return;
+      yield [waiter, reason];
+    }
   }
 
   /** The waiter whose time is over first. */
-  earliest(): LanePermit | undefined {
+  #earliest(): LanePermit | undefined {
     const oldest = this.#waiters.oldest();
     if (this.#owners === 0 || oldest === undefined) return oldest;
     let earliest = oldest;
@@ -154,7 +166,7 @@ export class LaneQueue {
    * The reason why this waiter's time is over, if it is. The sums are those that the timer is set
    * by: with a difference instead, fractions would have it fire a moment too early, for ever.
    */
-  lateness(waiter: LanePermit, now: number): 'deadline' | 'late' | 'stale' | undefined {
+  lateness(waiter: LanePermit, now: number): Lateness | undefined {
     if (now >= waiter.dueAt) return 'deadline';
     if (now >= waiter.dueAt - this.#needMs) return 'late';
     if (now >= waiter.arrivedAt + this.#goneMs) return 'late';
@@ -178,7 +190,7 @@ export class LaneQueue {
   /** Looks again when the next waiter may be due. */
   #arm(now: number): void {
     const oldest = this.#waiters.oldest();
-    const earliest = this.earliest();
+    const earliest = this.#earliest();
     if (oldest === undefined || earliest === undefined) return;
     const staleAt = Math.max(this.#emptyAt + this.#intervalMs, oldest.arrivedAt + this.#targetMs);
     const goneAt = oldest.arrivedAt + this.#goneMs;

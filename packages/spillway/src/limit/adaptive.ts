@@ -8,6 +8,7 @@ import {
   type Step,
   waitMs,
 } from './reading.ts';
+import { Recovery } from './recovery.ts';
 import { Waste } from './waste.ts';
 
 /** Time in a queue downstream that is aimed at, in service times: some, so that no place idles. */
@@ -44,18 +45,10 @@ const spreadWeight = 1 / 8;
 /** Spread over the floor from which on times are uneven. */
 const unevenShare = 0.5;
 const dropShare = 0.9;
-/** Size over what was in use, for a size that is known to be right. */
-const provenShare = 1.2;
 /** Share of a size that was right with which a downstream is tried that failed. */
 const restartShare = 0.4;
 /** Share of work that is late from which on the size shrinks. */
 const lateMost = 0.5;
-/**
- * Ends in time, at least, after which a size that late work has cut doubles; one late end undoes as
- * many.
- */
-const inTimeMin = 4;
-
 /**
  * Finds how much work at once a downstream bears within a deadline.
  *
@@ -109,12 +102,7 @@ export class AdaptiveLimit implements Limit {
   #isProbing = false;
   #untilProbe = probeEvery;
   readonly #waste = new Waste();
-  /** Size that the last reading without much of a queue has used, until nothing ends in time. */
-  #sizeProven = 0;
-  /** Size before late work made it shrink, to go back to when all ends in time again. */
-  #sizeBefore = 0;
-  /** Ends in time at the size of now, less those that late ones undid. */
-  #inTime = 0;
+  readonly #recovery = new Recovery();
   /** Size at which nothing ended in time. */
   #sizeStuck = Infinity;
 
@@ -138,10 +126,7 @@ export class AdaptiveLimit implements Limit {
     this.#sizeMax = sizeMax;
     this.#forgetLarger();
     this.#resize(size, now);
-    this.#sizeProven = Math.min(this.#sizeProven, this.#sizeMax);
-    // There is nothing to go back to once the size is as large as it may be.
-    const isBack = this.#size >= this.#sizeMax;
-    this.#sizeBefore = isBack ? 0 : Math.min(this.#sizeBefore, this.#sizeMax);
+    this.#recovery.resize(this.#size, this.#sizeMax);
   }
 
   observe(sample: Sample): void {
@@ -153,10 +138,10 @@ export class AdaptiveLimit implements Limit {
       return;
     }
     if (this.#isWaste(outcome === 'ok', endedAt) || startedAt < this.#epochAt) return;
+    if (this.#recovery.goal > 0 && this.#goesBack(outcome === 'ok', endedAt)) return;
     // A lower bound below what is usual says nothing of latency, unless there was no more time.
     const isShort = !isWhole && endedAt - startedAt <= this.#latencyMs;
     if (isShort && outcome !== 'late') return;
-    if (this.#sizeBefore > 0 && this.#goesBack(outcome === 'ok', endedAt)) return;
     const reading = this.#window.add(sample);
     if (reading !== undefined) this.#decide({ ...reading, size: this.#size }, endedAt);
   }
@@ -168,17 +153,11 @@ export class AdaptiveLimit implements Limit {
 
   /** Doubles the size that late work has cut, once enough ended in time; true if it did. */
   #goesBack(isGood: boolean, at: number): boolean {
-    this.#inTime = isGood ? this.#inTime + 1 : Math.max(0, this.#inTime - inTimeMin);
-    if (this.#inTime < Math.max(inTimeMin, this.#size)) return false;
-    this.#inTime = 0;
+    const size = this.#recovery.count(isGood, this.#size);
+    if (size === undefined) return false;
     this.#untilProbe = Math.max(this.#untilProbe, probeAgain);
     this.#forgetLarger();
-    // Readings may have found a larger size meanwhile: that is nothing to go back from.
-    this.#resize(Math.max(this.#size, Math.min(this.#sizeBefore, 2 * this.#size)), at);
-    if (this.#size >= this.#sizeBefore) {
-      this.#sizeProven = this.#sizeBefore;
-      this.#sizeBefore = 0;
-    }
+    this.#resize(size, at);
     return true;
   }
 
@@ -186,14 +165,13 @@ export class AdaptiveLimit implements Limit {
   #isWaste(isGood: boolean, at: number): boolean {
     const wasStuck = this.isStuck;
     if (!this.#waste.count(isGood)) return wasStuck;
-    this.#sizeBefore = Math.max(this.#sizeBefore, this.#sizeProven);
-    this.#sizeProven = 0;
-    this.#inTime = 0;
+    this.#recovery.fail();
     this.#forgetLarger();
+    const { goal } = this.#recovery;
     // A downstream that failed at a size that was right will do again, step by step.
-    this.#isStarting = this.#size > this.#sizeBefore;
+    this.#isStarting = this.#size > goal;
     if (this.#isStarting) this.#sizeStuck = this.#size;
-    this.#resize(this.#isStarting ? this.#size / 2 : this.#sizeBefore * restartShare, at);
+    this.#resize(this.#isStarting ? this.#size / 2 : goal * restartShare, at);
     return true;
   }
 
@@ -216,7 +194,9 @@ export class AdaptiveLimit implements Limit {
 
   /** Learns at the smallest size, where there is nobody to wait for: the service is slower. */
   #learnAlone(now: Step, before: number): void {
-    this.#isStarting = false;
+    this.#isStarting = true;
+    this.#smaller = undefined;
+    this.#doubts = 0;
     this.#forgetLarger();
     const { floorMs, latencyMs, spreadMs, error } = now;
     this.#spreadMs = (this.#spreadMs + spreadMs) / 2;
@@ -227,12 +207,8 @@ export class AdaptiveLimit implements Limit {
   /** Shrinks because too much work is late: latency does not show it without a floor. */
   #retreat(now: Step, at: number): void {
     this.#isStarting = false;
+    this.#recovery.fail();
     this.#forgetLarger();
-    if (this.#sizeBefore === 0) {
-      this.#sizeBefore = this.#sizeProven;
-      this.#sizeProven = 0;
-    }
-    this.#inTime = 0;
     this.#resize(Math.min(this.#size, now.inside) * probeStep, at);
   }
 
@@ -246,7 +222,7 @@ export class AdaptiveLimit implements Limit {
     }
     if (queueMs <= queueShare * workMs) {
       this.#spreadMs += (now.spreadMs - this.#spreadMs) * spreadWeight;
-      this.#sizeProven = Math.min(this.#size, Math.round(provenShare * now.inside));
+      this.#recovery.prove(this.#size, now.inside);
     }
     const freeMs = this.#freeMs(now, queueMs, workMs);
     if (this.#isStarting && this.#starts(now, freeMs, before, at)) return;
@@ -320,15 +296,22 @@ export class AdaptiveLimit implements Limit {
   /** Finds out whether there was a queue at a larger size: then the latency fell with the size. */
   #compare(larger: Step, now: Step, before: number, at: number): void {
     const hasFallen = riseMs(now, larger) > waitMs(now, larger) / 2;
-    const floorMs = (before + Math.min(now.floorMs, this.#floorMsMax(now, before))) / 2;
-    this.#floorMs = hasFallen ? Math.min(before, floorMs) : floorMs;
     const workMs = this.#workMs ?? 0;
+    const isFree = this.#queueMs(now) <= queueShare * workMs;
+    if (hasFallen && isFree) this.#recovery.prove(this.#size, now.inside);
+    const slower = this.#slowerMost(now, before);
+    const floorMs = (before + Math.min(now.floorMs, before * slower)) / 2;
+    this.#floorMs = hasFallen ? Math.min(before, floorMs) : floorMs;
     // Even times would never be learnt otherwise: all beyond what was usual is put down to a queue.
     const isEven = Math.max(larger.error, now.error) < errorMin;
     const isSame = isEven && !hasFallen && now.latencyMs > workMs;
     this.#same = isSame ? this.#same + 1 : 0;
     const isSlower = this.#same >= sameMin;
-    if (!hasFallen) this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
+    if (!hasFallen) {
+      this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
+      const workMsMax = slower === Infinity ? workMs : workMs * slower;
+      this.#workMs = Math.max(workMs, (workMs + Math.min(now.latencyMs, workMsMax)) / 2);
+    }
     if (isSlower) this.#floorMs = Math.max(floorMs, now.floorMs);
     if (isSlower || now.floorMs > before + workMs) this.#workMs = now.latencyMs;
     this.#untilProbe = hasFallen ? probeAgain : probeEvery;
@@ -342,12 +325,12 @@ export class AdaptiveLimit implements Limit {
   }
 
   /**
-   * Highest floor by the spread of uneven times: a queue adds the same to all, and in a service
-   * that became slower the slow calls differ more from the quick ones.
+   * Factor, at most, by which uneven times became longer, by their spread: a queue adds the same to
+   * all, and in a service that became slower the slow calls differ more from the quick ones.
    */
-  #floorMsMax({ spreadMs }: Step, before: number): number {
+  #slowerMost({ spreadMs }: Step, before: number): number {
     const isUneven = Math.min(spreadMs, this.#spreadMs) > unevenShare * before;
-    return isUneven ? (before * spreadMs) / this.#spreadMs : Infinity;
+    return isUneven ? spreadMs / this.#spreadMs : Infinity;
   }
 
   #shrink(now: Step, at: number): void {

@@ -55,7 +55,7 @@ export function waitMs(smaller: Reading, larger: Reading): number {
 
 /** True if there is so much to do that a larger size is of use. */
 export function isUsed({ inside, size }: Step): boolean {
-  return inside * 1.5 > size;
+  return inside * 1.5 > Math.floor(size);
 }
 
 /** True if the limit is what keeps the number inside from growing. */

@@ -168,7 +168,8 @@ export class Lease implements Part, Runner, AsyncDisposable {
     const renewal = { name: holderRecord(name), value, ttlMs: this.#ttlMs };
     const changes = fenced({ name, fence }, [renewal]);
     // One that is not answered must leave time for another.
-    const done = await this.#link.commit(changes, this.signal, this.#ttlMs / 4);
+    const options = { signal: this.signal, msMax: this.#ttlMs / 4 };
+    const done = await this.#link.commit(changes, options);
     if (done === undefined) this.#lose('taken by another');
     if (this.#lostWhy !== undefined) throw this.#lostError();
     this.#renewed += 1;
@@ -242,8 +243,10 @@ export function fenced(
 async function release(link: StoreLink, lease: Lease): Promise<void> {
   const { name, fence } = lease;
   const changes = [{ name: fenceRecord(name), ifVersion: fence }, { name: holderRecord(name) }];
+  // A crash of the server that undoes it leaves a lease that expires.
+  const commit = () => link.commit(changes, { durability: 'none' });
   // Without an answer it is told once more: the fence is gone if it was done.
-  await link.commit(changes).catch(() => link.commit(changes).catch(() => {}));
+  await commit().catch(() => commit().catch(() => {}));
 }
 
 /** Frees the lease if it is held by that caller; if the store cannot be told, it expires. */
@@ -286,7 +289,7 @@ class LeaseClaim {
     try {
       for (;;) {
         // Mostly it is free then: one trip takes it.
-        const claimed = this.#hasChanged ? this.#link.commit(this.#claim(), signal) : undefined;
+        const claimed = this.#hasChanged ? this.#link.commit(this.#claim(), { signal }) : undefined;
         this.#hasChanged = false;
         const taken = await claimed?.catch(() => {});
         if (taken !== undefined) return { id: this.#id, fence: taken.version, from: taken.sentAt };

@@ -179,7 +179,7 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
 
   /**
    * Counts what to reserve for those who wait, up to a batch, so that none needs parts of two.
-   * While others wait as well, as much again for those who come next, if so many came of late:
+   * While others wait as well, for as many again as wait, who come next, if so many came of late:
    * visits are half as many then, and shares still go by who waits.
    */
   #missing(): number {
@@ -191,7 +191,7 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
       else if (sum > 0 && sum + n > batch) break;
       else sum += n;
     }
-    const again = Math.min(sum, batch - sum, Math.floor(this.#usual) - contendedMax);
+    const again = Math.min(this.wanted, batch - sum, 2 * (Math.floor(this.#usual) - contendedMax));
     if (isContended) sum += Math.max(0, again);
     return Math.max(sum, Math.min(batch, this.#ahead) - slots.left);
   }

@@ -10,6 +10,7 @@ import type {
   StoreApplied,
   StoreChange,
   StoreCommit,
+  StoreCommitOptions,
   StoreDecision,
   StoredRecord,
   StoreWatch,
@@ -68,6 +69,11 @@ export interface Updated<T> {
   readonly done: Committed | undefined;
 }
 
+interface CommitOptions extends StoreCommitOptions {
+  /** The longest time for this commit, in milliseconds. */
+  readonly msMax?: number | undefined;
+}
+
 const fullCodes: ReadonlySet<unknown> = new Set(['STORE_FULL', 'DATABASE_FULL']);
 
 /** One party's way to a store that may fail, be slow, or do what was asked and not say so. */
@@ -113,11 +119,10 @@ export class StoreLink {
   /** Undefined when a version was not as it should be: then nothing was changed. */
   async commit(
     changes: readonly StoreChange[],
-    signal?: AbortSignal,
-    msMax?: number,
+    { signal, msMax, durability }: CommitOptions = {},
   ): Promise<Committed | undefined> {
     const sentAt = this.clock.now();
-    const ask = (limit: AbortSignal) => this.#store.commit(changes, { signal: limit });
+    const ask = (limit: AbortSignal) => this.#store.commit(changes, { signal: limit, durability });
     const done = await this.#ask(ask, signal, msMax);
     return done && { ...done, sentAt, receivedAt: this.clock.now() };
   }
@@ -136,7 +141,7 @@ export class StoreLink {
       if (seen === undefined) return undefined;
       const { changes, value } = decide(seen);
       if (changes === undefined) return { value, seen, done: undefined };
-      const done = await this.commit(changes, limit).catch(note);
+      const done = await this.commit(changes, { signal: limit }).catch(note);
       return done && { value, seen, done };
     });
   }

@@ -16,6 +16,7 @@ import {
   type StoreDecision,
   type StoredRecord,
   type StoreListOptions,
+  type StoreNews,
   type StoreReading,
   type StoreWatch,
 } from './store.ts';
@@ -124,18 +125,20 @@ export class MemoryStore implements Store {
       throw new SpillwayError('STORE_FULL', `the store is full (${limits}); nothing was changed`);
     }
     this.#version += 1;
-    for (const [at, { name, ttlMs, checkOnly }] of changes.entries()) {
+    const version = this.#version;
+    for (const [at, { name, ttlMs, checkOnly, news: text }] of changes.entries()) {
       if (checkOnly) continue;
       this.#delete(name);
+      const news = text === undefined ? undefined : { version, text };
       // Watchers are called after the commit is answered, as by a store in another process.
-      if (this.#watchers.has(name)) microtask(() => this.#watchers.tell(name));
-      const text = texts[at];
-      if (text === undefined) continue;
+      if (this.#watchers.has(name)) microtask(() => this.#watchers.tell(name, news));
+      const json = texts[at];
+      if (json === undefined) continue;
       const expiresAt = ttlMs === undefined ? undefined : now + ttlMs;
-      this.#entries.set(name, { text, version: this.#version, expiresAt });
-      this.#characters += name.length + text.length;
+      this.#entries.set(name, { text: json, version, expiresAt });
+      this.#characters += name.length + json.length;
     }
-    return { now, version: this.#version };
+    return { now, version };
   }
 
   async apply(
@@ -154,7 +157,7 @@ export class MemoryStore implements Store {
     return { now, answer };
   }
 
-  watch(names: readonly string[], changed: () => void): StoreWatch {
+  watch(names: readonly string[], changed: (news?: StoreNews) => void): StoreWatch {
     checkStoreNames(names);
     return { isLive: true, [Symbol.dispose]: this.#watchers.add(names, changed) };
   }

@@ -27,6 +27,14 @@ export interface StoreChange {
   readonly ttlMs?: number | undefined;
   /** Only checks `ifVersion`, which it then needs, and changes nothing. @default false */
   readonly checkOnly?: boolean | undefined;
+  /** Text for those who watch the name, of at most 7,000 bytes; a store may leave it out. */
+  readonly news?: string | undefined;
+}
+
+/** The `news` of a change, and the version of the commit that made it. */
+export interface StoreNews {
+  readonly version: number;
+  readonly text: string;
 }
 
 /** The answer to {@link Store.read}. */
@@ -127,7 +135,7 @@ export interface Store extends AsyncDisposable {
    * Calls back soon after a commit has changed one of the names, in any process; a call may also
    * come for nothing. Stores that cannot do that leave it out: then changes are found by reading.
    */
-  watch?(names: readonly string[], changed: () => void): StoreWatch;
+  watch?(names: readonly string[], changed: (news?: StoreNews) => void): StoreWatch;
   /** Lists the records whose names begin with the prefix, ordered by the code points of names. */
   list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]>;
 }
@@ -141,6 +149,8 @@ export interface StoreWatch extends Disposable {
 const namesMax = 10_000;
 const nameLengthMax = 512;
 const ttlMsMax = 2 ** 48;
+/** Postgres takes 7,999 bytes in a notification, with the version. */
+const newsBytesMax = 7_000;
 
 /** Refuses names that not every store can hold. */
 export function checkStoreNames(names: readonly string[]): void {
@@ -163,18 +173,24 @@ export function checkStoreChanges(changes: readonly StoreChange[]): void {
   const isList = Array.isArray(changes) && changes.length > 0 && changes.length <= namesMax;
   check(isList, 'changes', `an array of 1 to ${namesMax}`, changes);
   const names = new Set<string>();
-  for (const { name, ifVersion, ttlMs, checkOnly } of changes) {
+  for (const { name, ifVersion, ttlMs, checkOnly, news } of changes) {
     checkName(name);
     check(!names.has(name), 'name', 'there once in a commit', name);
     names.add(name);
     if (ifVersion !== undefined) checkInteger('ifVersion', ifVersion, 0);
     if (ttlMs !== undefined) checkNumber('ttlMs', ttlMs, 0, ttlMsMax);
     if (checkOnly) check(ifVersion !== undefined, 'ifVersion', 'given for a check', ifVersion);
+    if (news === undefined) continue;
+    const isShort = isText(news) && Buffer.byteLength(news) <= newsBytesMax;
+    check(isShort, 'news', `at most ${newsBytesMax} bytes of Unicode without NUL`, news);
   }
 }
 
 function checkName(name: string): void {
-  const isText = typeof name === 'string' && name.isWellFormed() && !name.includes('\0');
   const rule = `1 to ${nameLengthMax} characters of well-formed Unicode without NUL`;
-  check(isText && name !== '' && name.length <= nameLengthMax, 'name', rule, name);
+  check(isText(name) && name !== '' && name.length <= nameLengthMax, 'name', rule, name);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value.isWellFormed() && !value.includes('\0');
 }

@@ -12,6 +12,7 @@ import type {
   StoreCommit,
   StoreDecision,
   StoreListOptions,
+  StoreNews,
   StoreReading,
   StoreWatch,
 } from '../store/store.ts';
@@ -83,13 +84,13 @@ export class FaultyStore implements Store {
   }
 
   /** Watches the names; a notification may come late or never, as on a real network. */
-  watch(names: readonly string[], changed: () => void): StoreWatch {
+  watch(names: readonly string[], changed: (news?: StoreNews) => void): StoreWatch {
     const { process, random, faultShare } = this.#options;
     let isWatching = true;
-    const hear = () => {
-      if (isWatching) changed();
-    };
-    const watch = this.#store.watch?.(names, () => {
+    const watch = this.#store.watch?.(names, (news) => {
+      const hear = () => {
+        if (isWatching) changed(news);
+      };
       if (!this.down && random() >= faultShare) this.#later(process, hear);
     });
     return {

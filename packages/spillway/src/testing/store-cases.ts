@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { systemClock } from '../base/clock.ts';
 import type { Json } from '../base/json.ts';
-import type { Store, StoreChange, StoreCommit } from '../store/store.ts';
+import type { Store, StoreChange, StoreCommit, StoreNews } from '../store/store.ts';
+import { pause } from '../wait/wait-queue.ts';
 import { decisionsAgree } from './decision-case.ts';
 
 /** A store under test, empty at first. */
@@ -180,6 +182,26 @@ const committing: Readonly<Record<string, Play>> = {
     await committed(store, { name: 'long', value: 5, ifVersion: version });
     await subject.pass(120_000);
     await holds(store, { short: 4, long: 5 });
+  },
+  async 'calls back those who watch a name that changes, if it can'(store, subject) {
+    const heard: StoreNews[] = [];
+    let calls = 0;
+    using watch = store.watch?.(['watched'], (news) => {
+      calls += 1;
+      if (news !== undefined) heard.push(news);
+    });
+    if (watch === undefined) return;
+    await using other = await subject.open();
+    const told = new Map<number, string>();
+    // Watching may begin a little later.
+    for (let value = 0; calls < 3 && value < 500; value += 1) {
+      const text = `ä${value}`;
+      const { version } = await committed(other, { name: 'watched', value, news: text });
+      told.set(version, text);
+      await pause(systemClock, 10);
+    }
+    assert.ok(calls >= 3, 'nobody was called back');
+    for (const { version, text } of heard) assert.equal(text, told.get(version));
   },
   async 'loses no increment of many at once'(store, subject) {
     await using other = await subject.open();

@@ -32,7 +32,16 @@ let probing = false;
  * turn: with one turn for each piece, new connections would wait behind all of them.
  */
 const turnsBetween = 16;
+/**
+ * Milliseconds for which such work waits at most while each turn brings a connection. Clients that
+ * give up come back with a new one: once they waited in the kernel for as long as clients wait,
+ * all were accepted too late, and none was refused in time to keep its connection (2026-11).
+ */
+const turnMsLongest = 100;
 let turnsLeft = 0;
+let turnUntil = 0;
+let connections = 0;
+let connectionsSeen = 0;
 let forTurn: (() => void)[] = [];
 let deferred: (() => void)[] = [];
 
@@ -67,6 +76,7 @@ export function isTurnTaken(): boolean {
 export function takeTurn(): void {
   if (turnsLeft === 0) setImmediate(countDown);
   turnsLeft = turnsBetween;
+  turnUntil = systemClock.now() + turnMsLongest;
 }
 
 /** Runs the callback once work that computes may begin again; in the order of asking. */
@@ -75,7 +85,9 @@ export function whenTurnIsFree(callback: () => void): void {
 }
 
 function countDown(): void {
-  turnsLeft -= 1;
+  const isAccepting = connections !== connectionsSeen && systemClock.now() < turnUntil;
+  connectionsSeen = connections;
+  if (turnsLeft > 1 || !isAccepting) turnsLeft -= 1;
   if (turnsLeft > 0) {
     setImmediate(countDown);
     return;
@@ -107,6 +119,7 @@ subscribe('net.server.socket', () => {
   connectedAt = now;
   connectedIdleMs = idleTime;
   hasConnected = true;
+  connections += 1;
   if (!isBehind || acceptTurns > 0 || cpuMs() < restedAt) return;
   acceptTurns = acceptTurnsMax;
   heldAt = cpuMs();

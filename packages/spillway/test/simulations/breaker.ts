@@ -8,7 +8,8 @@ import {
   SharedBreaker,
   type SpillwayError,
 } from 'spillway';
-import { explore, FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
+import { SimulatedProcess } from '../fixtures/simulated-process.ts';
 
 const seeds = Number(process.argv[2]);
 const probeMsMax = 400;

@@ -2,7 +2,8 @@
 // that arrive long after their time. Prints what was played; a failure names its seed.
 import assert from 'node:assert/strict';
 import { type Clock, MemoryStore, type Random, SharedGate, type SharedPermit } from 'spillway';
-import { explore, FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
+import { SimulatedProcess } from '../fixtures/simulated-process.ts';
 
 interface Party {
   readonly clock: SimulatedProcess;

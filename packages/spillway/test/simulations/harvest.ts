@@ -10,7 +10,8 @@ import {
   type Store,
   seededRandom,
 } from 'spillway';
-import { explore, FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
+import { SimulatedProcess } from '../fixtures/simulated-process.ts';
 import { CheckedSink, failure, ids, numbers, rowsOf, SimulatedServer } from '../harvest-scene.ts';
 
 let lives = 0;

@@ -9,7 +9,8 @@ import {
   type StoreChange,
   type StoreCommit,
 } from 'spillway';
-import { explore, FaultyStore, SimulatedProcess, VirtualClock } from 'spillway/testing';
+import { explore, FaultyStore, VirtualClock } from 'spillway/testing';
+import { SimulatedProcess } from '../fixtures/simulated-process.ts';
 
 /** Tells of each commit at the moment it is made. */
 class WatchedStore extends MemoryStore {

@@ -110,14 +110,29 @@ const secondParts: Parts = {
  * Versions are microseconds of the server's clock, where they were counted by one: a commit that
  * did not wait for the disk may be undone by a crash, and readers know its version.
  */
+const fourthParts: Parts = {
+  ...secondParts,
+  create: 'create or replace function',
+  next: 'greatest(state.version + 1, (wall * 1000)::bigint)',
+};
+
 export const versionMigration: Migration = {
   number: 4,
   name: 'versions by the clock',
+  statements: [commitFunction(fourthParts)],
+};
+
+/** A second form of the function: processes of an older version go on to call the first. */
+export const newsMigration: Migration = {
+  number: 6,
+  name: 'news for watchers',
   statements: [
     commitFunction({
-      ...secondParts,
-      create: 'create or replace function',
-      next: 'greatest(state.version + 1, (wall * 1000)::bigint)',
+      ...fourthParts,
+      parameters: `${fourthParts.parameters}, news text[]`,
+      tell: `
+        perform pg_notify('${notifyPrefix}' || md5(names[i]),
+          coalesce(version || ' ' || news[i], ''));`,
     }),
   ],
 };
@@ -201,7 +216,7 @@ export const listSql: string =
   'order by s.name limit $4';
 
 export const commitSql: string =
-  'select now, version, wall from spillway_store_commit($1, $2, $3, $4, $5, $6, $7, $8)';
+  'select now, version, wall from spillway_store_commit($1, $2, $3, $4, $5, $6, $7, $8, $9)';
 
 /** The same, not waiting for the disk: a crash may undo it. */
 const relaxed = "(select set_config('synchronous_commit', 'off', true)) as relaxed";

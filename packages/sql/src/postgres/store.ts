@@ -17,6 +17,7 @@ import {
   type StoreDecision,
   type StoredRecord,
   type StoreListOptions,
+  type StoreNews,
   type StoreReading,
   type StoreWatch,
   systemClock,
@@ -48,6 +49,7 @@ import type { PostgresEngine, PostgresStats } from './engine.ts';
 import {
   commitSql,
   listSql,
+  newsMigration,
   readMigration,
   readSql,
   relaxedCommitSql,
@@ -153,7 +155,7 @@ export class PostgresStore implements Store, Part {
     { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
   ): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
-    const later = [decisionMigration, versionMigration, readMigration];
+    const later = [decisionMigration, versionMigration, readMigration, newsMigration];
     await migrate(target, [...storeMigrations, ...later], options);
     return new PostgresStore(engine, ownsEngine);
   }
@@ -179,7 +181,7 @@ export class PostgresStore implements Store, Part {
     return rows.map((row) => ({ name: row.name, ...(recordOf(row) as StoredRecord) }));
   }
 
-  watch(names: readonly string[], changed: () => void): StoreWatch {
+  watch(names: readonly string[], changed: (news?: StoreNews) => void): StoreWatch {
     checkStoreNames(names);
     return this.#watcher.watch(names, changed);
   }
@@ -249,7 +251,7 @@ export class PostgresStore implements Store, Part {
       const entries = group.take();
       const commits = entries.map(({ item }) => item);
       const { now: seen = null, wall: seenWall = null } = this.#seen;
-      const values = [...columnsOf(commits), seen, seenWall];
+      const values = [...columnsOf(commits), seen, seenWall, newsOf(commits)];
       const sql = commits.every(({ isRelaxed }) => isRelaxed) ? relaxedCommitSql : commitSql;
       const { rows } = await session.query(sql, values, { commits: true });
       for (const [at, { now, wall, version }] of rows.entries()) {
@@ -291,7 +293,7 @@ export async function commitInPostgres(
   changes: readonly StoreChange[],
 ): Promise<boolean> {
   const columns = columnsOf([{ changes, values: textsOf(changes), isRelaxed: false }]);
-  const { rows } = await run(commitSql, [...columns, null, null]);
+  const { rows } = await run(commitSql, [...columns, null, null, null]);
   return rows[0]?.version !== null;
 }
 
@@ -312,6 +314,12 @@ function columnsOf(commits: readonly Pending[]): readonly unknown[] {
     all.map(({ ttlMs }) => ttlMs ?? null),
     all.map(({ checkOnly }) => checkOnly ?? false),
   ];
+}
+
+/** The news of each change, or null if there is none at all. */
+function newsOf(commits: readonly Pending[]): readonly (string | null)[] | null {
+  const all = commits.flatMap(({ changes }) => changes.map(({ news = null }) => news));
+  return all.some((news) => news !== null) ? all : null;
 }
 
 function recordOf({ value, version, expires_at }: Row): StoredRecord | undefined {

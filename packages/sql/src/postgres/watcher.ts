@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type pg from 'pg';
-import { deadline, type StoreWatch } from 'spillway';
+import { deadline, type StoreNews, type StoreWatch } from 'spillway';
 import { pause, untilAborted, Watchers } from 'spillway/internal';
 import type { PostgresEngine } from './engine.ts';
 import { notifyPrefix } from './store-schema.ts';
@@ -32,7 +32,7 @@ export class PostgresWatcher {
     this.#closed = AbortSignal.any([engine.closing, this.#closing.signal]);
   }
 
-  watch(names: readonly string[], changed: () => void): StoreWatch {
+  watch(names: readonly string[], changed: (news?: StoreNews) => void): StoreWatch {
     const channels = names.map(channelOf);
     const remove = this.#watchers.add(channels, changed);
     for (const channel of channels) void this.#listenTo(channel);
@@ -78,7 +78,11 @@ export class PostgresWatcher {
     for (const channel of this.#watchers.names()) await this.#listenTo(channel);
   }
 
-  readonly #hear = ({ channel }: pg.Notification): void => this.#watchers.tell(channel);
+  readonly #hear = ({ channel, payload = '' }: pg.Notification): void => {
+    const at = payload.indexOf(' ');
+    const news = { version: Number(payload.slice(0, at)), text: payload.slice(at + 1) };
+    this.#watchers.tell(channel, at < 0 ? undefined : news);
+  };
 
   /** Keeps one connection listening, and opens another when it breaks. */
   async #run(): Promise<void> {
