@@ -141,6 +141,9 @@ describe('the command line', { concurrency: 2 }, () => {
       [['user', 'list'], /FLEET_PROT: is not known; did you mean FLEET_PORT/, { FLEET_PROT: '1' }],
       [['run', 'add', '--user', 'a', '--file', 'none'], /none: cannot be read as JSON: ENOENT/],
       [['run', 'add', '--user', 'a', '--sprt', '1'], /--sprt: must be like 0,2, got 1/],
+      [['book', 'add', 'none.epd'], /^fleet: none\.epd: there is no such file$/m],
+      [['book', 'add', '.'], /^fleet: \.: is no file$/m],
+      [['net', 'add', 'nn-0123456789ab.nnue'], /^fleet: nn-0123456789ab\.nnue: there is no such/],
     ];
     const told = await Promise.all(
       cases.map(([words, , environment = {}]) => fleet(words, { data, environment })),
@@ -230,7 +233,8 @@ describe('the command line', { concurrency: 2 }, () => {
     const [{ name }] = JSON.parse(good.stdout);
     assert.equal(name, 'nn-ba7816bf8f01.nnue');
     assert.equal(readFileSync(join(data, 'nets', name), 'utf8'), 'abc');
-    assert.deepEqual([bad.code, /ENOENT/.test(bad.stderr)], [1, true], bad.stderr);
+    assert.match(bad.stderr, /none: there is no such file$/m);
+    assert.deepEqual([bad.code, existsSync(join(data, 'other'))], [2, false], 'nothing is made');
   });
 
   it('shows settings with where they came from', async () => {

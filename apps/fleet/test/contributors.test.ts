@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Contributor } from '../src/contributors/contributor-tables.ts';
+import type { Contributor } from '../src/contributors/contributors.ts';
 import { purgeByUser } from '../src/world/manage.ts';
 import { draws, uniqueKey } from './fixtures/fleet-scene.ts';
 import { FleetSite, type TaskBody } from './fixtures/fleet-site.ts';

@@ -171,7 +171,7 @@ describe('FleetStorage', () => {
       [4_100],
     );
     assert.equal((await storage.task(run.id, 4_099))?.start, run.tasks[4_099]?.record.start);
-    assert.equal(await storage.task(run.id, 4_100), null);
+    assert.equal(await storage.task(run.id, 4_100), undefined);
     assert.equal(await storage.task('f'.repeat(24), 0), undefined);
   });
 

@@ -7,7 +7,8 @@ import {
   eloEstimate,
   eloToBayesElo,
 } from '../src/statistics/elo.ts';
-import { llr, llrNormalizedQuick, outcomeCdf, type Results } from '../src/statistics/llr.ts';
+import { llr, llrNormalizedQuick, outcomeCdf } from '../src/statistics/llr.ts';
+import type { Results } from '../src/statistics/results.ts';
 import {
   residualColor,
   residuals,

@@ -124,6 +124,9 @@ describe('the operator of a running server', () => {
       /^400 REQUEST_REFUSED: A fixed number of games cannot be increased/,
     );
     assert.match(await ask('run-modify', { id, priority: 101 }), /priority: must be an integer/);
+    await ask('run-stop', { id, by: 'ada' });
+    const stopped = await ask('run-modify', { id, by: 'ada' });
+    assert.deepEqual([stopped.changed, stopped.status], [false, 'finished'], 'nothing was given');
     assert.equal((await ask('run-delete', { id, by: 'ada' })).status, 'finished');
     assert.deepEqual(
       (await ask('run-list', { finished: true })).filter((one: { id: string }) => one.id === id),
@@ -133,6 +136,7 @@ describe('the operator of a running server', () => {
       (await logged({ run_id: id })).map(({ action, username }) => [action, username]),
       [
         ['delete_run', 'ada'],
+        ['stop_run', 'ada'],
         ['modify_run', 'ada'],
         ['new_run', 'bob'],
       ],

@@ -177,6 +177,15 @@ describe('pages by role', () => {
     carol.forget('fishtest_session');
     const other = await carol.post('/tests/run', typed, { from: '.evil.example/x' });
     assert.equal(other.text.includes('typed-branch'), false, 'another site chooses nothing');
+    const again = await Visitor.loggedIn(site, 'carol', password);
+    await again.get('/tests/run');
+    await site.fleet.users.setPassword('carol', 'another password');
+    const ended = await again.post('/tests/run', typed, { from: '/tests/run' });
+    assert.equal(ended.status, 401, 'the session ended with the password');
+    assert.ok(ended.text.includes('your form is shown again'), ended.text);
+    const access2 = { username: 'carol', password: 'another password' };
+    const back = await again.post('/login', { ...fieldsOf(ended.text), ...access2 });
+    assert.ok(back.text.includes('value="typed-branch"'));
   });
 });
 

@@ -128,6 +128,12 @@ describe('the form for a new run', () => {
     assert.ok(wrong.text.includes('<a href="#test-signature">Bench of the branch</a>'));
     assert.ok(wrong.text.includes('Typed &lt;with&gt; care'));
     assert.ok(wrong.text.includes('value="soon"'));
+    const unknown = await bob.post('/tests/run', {
+      ...right,
+      'test-branch': '',
+      stop_rule: '__proto__',
+    });
+    assert.equal(unknown.status, 422);
     const games = await bob.post('/tests/run', { ...right, stop_rule: 'games', 'num-games': '7' });
     assert.ok(games.text.includes('id="num-games-error"'));
     const filter = { 'checkbox-arch-filter': 'on', 'arch-filter': 'nosuch' };

@@ -16,6 +16,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import { Gate, Lane, systemClock, wallClock } from 'spillway';
 import { createServer, uploads } from 'spillway-http';
 import { Database } from 'spillway-sql';
+import { sweepDrafts } from '../src/files/draft-file.ts';
 import { Pgns, type ReceivePgnOptions, receivePgn } from '../src/files/pgns.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
 import { fleetMigrations } from '../src/storage/migrations.ts';
@@ -30,8 +31,9 @@ async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptio
     await Database.open<FleetSchema>({ url: `sqlite:${join(folder, 'db')}` }),
   );
   await database.migrate(fleetMigrations);
-  const games = new Pgns({ folder: join(folder, 'pgns'), database, clock: wallClock });
-  await games.start();
+  const pgns = join(folder, 'pgns');
+  const games = new Pgns({ folder: pgns, database, clock: wallClock });
+  await sweepDrafts(pgns, wallClock.now());
   const checks = new Gate({ limit: 2, queueMax: 9 });
   // A busy machine may take as long as it needs.
   const lane = new Lane({ name: 'all', limit: 8, queueMax: 8, deadlineMs: 600_000 });
@@ -47,7 +49,7 @@ async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptio
   };
   await server.app.register(routes);
   await server.start();
-  return { games, url: server.url, pgns: join(folder, 'pgns') };
+  return { games, url: server.url, pgns };
 }
 
 /** Sends a body without saying how long it will be. */

@@ -229,7 +229,7 @@ describe('housekeeping', () => {
     await scene.clock.advance(359_000);
     assert.deepEqual(names(endDeadTasks(scene.fleet).changes), []);
     await scene.clock.advance(1);
-    const { changes, more } = endDeadTasks(scene.fleet);
+    const { changes, reply: more } = endDeadTasks(scene.fleet);
     assert.deepEqual(names(changes), ['dead_task', 'crash_or_time', 'dead_task']);
     assert.deepEqual([...changes.tasks], [three, two]);
     assert.deepEqual([one.active, more], [true, false]);
@@ -241,9 +241,9 @@ describe('housekeeping', () => {
     scene.run({ num_games: 1e9 });
     for (let n = 0; n < 1500; n += 1) scene.task({ unique_key: uniqueKey(n) });
     await scene.clock.advance(400_000);
-    assert.equal(endDeadTasks(scene.fleet).more, true);
+    assert.equal(endDeadTasks(scene.fleet).reply, true);
     assert.equal(scene.fleet.stats.activeTasks, 500);
-    assert.equal(endDeadTasks(scene.fleet).more, false);
+    assert.equal(endDeadTasks(scene.fleet).reply, false);
     assert.equal(scene.fleet.stats.activeTasks, 0);
   });
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { calculateElo } from '../src/statistics/elo.ts';
 import { llr } from '../src/statistics/llr.ts';
 import { rawStatistics, resultText } from '../src/statistics/run-statistics.ts';
+import { calculateElo } from '../src/statistics/sprt.ts';
 import { byProgress, byUrgency, hoursLeft } from '../src/world/run.ts';
 import { draws, Scene, sprtArgs, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
 import { close, closeAll } from './fixtures/golden.ts';

@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import type { Command } from 'commander';
 import * as cli from 'spillway-cli';
 import { operations } from '../operations/operations.ts';
@@ -17,6 +18,15 @@ export function examplesOf(...lines: readonly string[]): string {
 
 export function settingsOf(command: Command): Settings {
   return cli.settingsOf(command, settingsReader).settings;
+}
+
+/** Refuses the name of what is no file, before anything is opened or made for it. */
+export async function demandFiles(paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const found = await stat(path).catch(() => undefined);
+    if (found === undefined) throw new cli.UsageError(`${path}: there is no such file`);
+    if (!found.isFile()) throw new cli.UsageError(`${path}: is no file`);
+  }
 }
 
 /** Asks for one thing, and names the flag of what was wrong with it. */

@@ -1,15 +1,14 @@
 import { Command } from 'commander';
 import { print, table } from 'spillway-cli';
-import type { Nets } from '../files/nets.ts';
 import { systemUser } from '../world/records.ts';
-import { examplesOf, settingsOf, withSettings } from './command-line.ts';
+import { demandFiles, examplesOf, settingsOf, withSettings } from './command-line.ts';
 
 interface NetOptions {
   readonly json?: boolean;
   readonly user?: string;
 }
 
-/** `fleet net …`: the networks that workers get here. */
+/** `fleet net …`: the networks that workers get here; what opens them is loaded when needed. */
 export function netCommands(): Command {
   const net = new Command('net').description('networks that workers get from this server');
   const add = new Command('add')
@@ -18,7 +17,9 @@ export function netCommands(): Command {
     .option('--user <name>', 'who made them (default: the system)')
     .addHelpText('after', examplesOf('net add nn-1111cefa1111.nnue nn-37f18f62d772.nnue'))
     .action(async (files: string[], { json, user = systemUser }: NetOptions, self: Command) => {
-      const nets = await withNets(self, false, async (known) => {
+      await demandFiles(files);
+      const { withNets } = await import('./operator.ts');
+      const nets = await withNets(settingsOf(self), false, async (known) => {
         const added = [];
         for (const file of files) added.push(await known.add(file, user));
         return added;
@@ -29,7 +30,8 @@ export function netCommands(): Command {
     .description('show all networks')
     .addHelpText('after', examplesOf('net list'))
     .action(async ({ json }: NetOptions, self: Command) => {
-      const nets = await withNets(self, true, (known) => known.list());
+      const { withNets } = await import('./operator.ts');
+      const nets = await withNets(settingsOf(self), true, (known) => known.list());
       const rows = nets.map(({ name, user, downloads }) => ({ name, user, downloads }));
       print(nets, json, () => table(rows, 'No networks yet; see fleet net add.'));
     });
@@ -37,14 +39,4 @@ export function netCommands(): Command {
     net.addCommand(withSettings(command.option('--json', 'print JSON')));
   }
   return net;
-}
-
-/** Loaded when it is needed: help comes at once without. */
-async function withNets<T>(
-  command: Command,
-  isReader: boolean,
-  work: (nets: Nets) => Promise<T>,
-): Promise<T> {
-  const settings = settingsOf(command);
-  return await (await import('./operator.ts')).withNets(settings, isReader, work);
 }

@@ -7,7 +7,7 @@ import { fieldsOf, operations } from '../operations/operations.ts';
 import { runFields } from '../operations/submission.ts';
 import { presets } from '../operations/submission-source.ts';
 import { randomPassword } from '../users/password.ts';
-import { ask, examplesOf, withSettings } from './command-line.ts';
+import { ask, demandFiles, examplesOf, withSettings } from './command-line.ts';
 import { readPassword } from './read-password.ts';
 
 type Flags = Readonly<Record<string, unknown>>;
@@ -39,7 +39,11 @@ function commandOf(name: string, operation: AnyOperation): Command {
   const others = extras[name]?.(command);
   const flags = addFlags(command, fields, words);
   const hasSecret = Object.values(fields).some(({ kind }) => kind === 'secret');
-  if (hasSecret) addPasswordFlags(command);
+  if (hasSecret) {
+    command
+      .option('--password-stdin', 'read the password from standard input, not from the terminal')
+      .option('--password-random', 'make a password and show it once');
+  }
   command
     .option('--json', 'print JSON')
     .addHelpText('after', examplesOf(...examples))
@@ -47,27 +51,15 @@ function commandOf(name: string, operation: AnyOperation): Command {
       const given: Flags = command.opts();
       const input = { ...flags(given), ...(await others?.(given, received)) };
       for (const [at, word] of words.entries()) Object.assign(input, { [word]: received[at] });
-      const password = hasSecret ? await newPassword(given) : undefined;
-      const answer = await ask(command, name, hasSecret ? { ...input, password } : input);
-      tell(operation, answer, { json: Boolean(given.json), password, given });
+      if (hasSecret) Object.assign(input, { password: await newPassword(given) });
+      const answer = await ask(command, name, input);
+      const { passwordRandom: isNew, json } = given;
+      const { password } = input as { readonly password?: string };
+      print(isNew ? { ...(answer as object), password } : answer, Boolean(json), () => {
+        return `${operation.say(answer)}${isNew ? ` Password, shown only now: ${password}` : ''}`;
+      });
     });
   return withSettings(command);
-}
-
-interface Told {
-  readonly json: boolean;
-  readonly password: string | undefined;
-  readonly given: Flags;
-}
-
-function tell(operation: AnyOperation, answer: unknown, { json, password, given }: Told): void {
-  if (!given.passwordRandom) {
-    print(answer, json, () => operation.say(answer));
-    return;
-  }
-  print({ ...(answer as object), password }, json, () => {
-    return `${operation.say(answer)} Password, shown only now: ${password}`;
-  });
 }
 
 /** Gives a command a flag for each field; the answer reads the fields from what was given. */
@@ -129,6 +121,7 @@ const extras: Readonly<Record<string, (command: Command) => ReadInput>> = {
       .argument('<file...>', '*.epd or *.pgn; with --list, JSON like books.json')
       .option('--list', 'the files are lists of books with their checksums');
     return async ({ list }, [files]) => {
+      await demandFiles(files as readonly string[]);
       const { readBook } = await import('../files/books.ts');
       const books: Record<string, unknown> = {};
       for (const file of files as readonly string[]) {
@@ -142,12 +135,6 @@ const extras: Readonly<Record<string, (command: Command) => ReadInput>> = {
     };
   },
 };
-
-function addPasswordFlags(command: Command): void {
-  command
-    .option('--password-stdin', 'read the password from standard input, not from the terminal')
-    .option('--password-random', 'make a password and show it once');
-}
 
 async function newPassword(flags: Flags): Promise<string> {
   return flags.passwordRandom ? randomPassword() : readPassword(Boolean(flags.passwordStdin));

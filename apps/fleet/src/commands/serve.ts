@@ -38,18 +38,13 @@ export async function serve(settings: Settings): Promise<number> {
   await makeDatabaseFolder(settings.database);
   await makeFolder(settings.data);
   const fleet = await openFleet({
-    database: settings.database,
-    databaseConnections: settings.databaseConnections,
+    ...settings,
     folder: settings.data,
-    host: settings.host,
-    port: settings.port,
     baseUrl: settings.publicUrl,
     trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
     lameDuckMs: settings.trustProxy.length > 0 ? lameDuckMs : 0,
     log: settings.log || undefined,
-    netsUrl: settings.netsUrl,
     github: githubOf(settings),
-    foreignRepos: settings.foreignRepos,
     proxy: process.env,
     operator: {
       socket: operatorSocket(settings.data),

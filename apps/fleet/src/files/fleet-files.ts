@@ -24,6 +24,7 @@ import { patterns } from '../protocol/patterns.ts';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 import { systemUser } from '../world/records.ts';
 import { Books, readBookList } from './books.ts';
+import { sweepDrafts } from './draft-file.ts';
 import { type Net, Nets } from './nets.ts';
 import { Pgns } from './pgns.ts';
 
@@ -94,7 +95,9 @@ export class FleetFiles implements Part {
 
   async start(): Promise<void> {
     const { clock, folder, onFailure } = this.#options;
-    await Promise.all([this.pgns.start(), this.nets.start(), this.books.reload()]);
+    // What a crash has left goes before anything new comes.
+    for (const name of ['pgns', 'nets']) await sweepDrafts(join(folder, name), clock.now());
+    await this.books.reload();
     const taken = this.#takeUp(join(folder, 'books'));
     await taken.catch((error: unknown) => this.#options.onFailure('take up books', error));
     const job = (name: string, periodMs: number, run: Task<unknown>, atStart = false) => {

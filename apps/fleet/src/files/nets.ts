@@ -9,7 +9,7 @@ import { patterns } from '../protocol/patterns.ts';
 import type { NetRow } from '../storage/fleet-schema.ts';
 import { actionRow } from '../storage/rows.ts';
 import { systemUser } from '../world/records.ts';
-import { DraftFile, type FolderOptions, sweepDrafts } from './draft-file.ts';
+import { DraftFile, type FolderOptions } from './draft-file.ts';
 
 /** A net by its name and its content, which fit. */
 export interface Net {
@@ -40,12 +40,6 @@ export class Nets {
     this.#options = options;
     const limits = { limit: { fixed: 2 }, queueMax: 100, deadlineMs: 60_000 };
     this.#lane = new Lane({ name: 'net-check', ...limits, clock: options.clock });
-  }
-
-  /** Removes what a crash has left; before the first net comes. */
-  start(): Promise<void> {
-    const { folder, clock } = this.#options;
-    return sweepDrafts(folder, clock.now());
   }
 
   /** Copies a file here, under the name that its content gives it; throws `REQUEST_REFUSED`. */

@@ -12,7 +12,7 @@ import type { Piece } from 'spillway-http';
 import { fleetError } from '../errors.ts';
 import { ltcFrom } from '../statistics/time-control.ts';
 import type { PgnRow } from '../storage/fleet-schema.ts';
-import { DraftFile, type FolderOptions, sweepDrafts } from './draft-file.ts';
+import { DraftFile, type FolderOptions } from './draft-file.ts';
 import { UploadBody } from './upload-body.ts';
 
 /** The games of one task. */
@@ -47,12 +47,6 @@ export class Pgns {
 
   constructor(options: FolderOptions) {
     this.#options = options;
-  }
-
-  /** Removes what a crash has left; before the first games come. */
-  start(): Promise<void> {
-    const { folder, clock } = this.#options;
-    return sweepDrafts(folder, clock.now());
   }
 
   /** A place for games that are on their way. */

@@ -1,6 +1,5 @@
 import { table } from 'spillway-cli';
 import type { Context } from '../context.ts';
-import { ContributorTables } from '../contributors/contributor-tables.ts';
 import { fleetError } from '../errors.ts';
 import { type Book, type BookEntry, readBookList } from '../files/books.ts';
 import { patterns } from '../protocol/patterns.ts';
@@ -60,9 +59,8 @@ export const contributorOperations: Readonly<Record<string, AnyOperation>> = {
       limit: integerIn(1, 10_000, { about: 'how many at most (default 50)', absent: 50 }),
     },
     role: 'reader',
-    do: async ({ storage }, { month, limit }) => {
-      const tables = new ContributorTables(storage);
-      const all = await tables.list(month ? 'top_month' : 'contributors');
+    do: async ({ contributors }, { month, limit }) => {
+      const all = await contributors.list(month ? 'top_month' : 'contributors');
       return all.slice(0, limit).map(({ username, cpu_hours, games, tests, last_updated }) => ({
         username,
         cpu_hours: Math.round(cpu_hours),

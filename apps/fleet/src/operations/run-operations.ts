@@ -14,7 +14,7 @@ import {
   purgeByUser,
   stopByUser,
 } from '../world/manage.ts';
-import type { Changes } from '../world/records.ts';
+import { Changes } from '../world/records.ts';
 import { byProgress, Run } from '../world/run.ts';
 import { gamesOf, type World } from '../world/world.ts';
 import { any, flag, InputError, integer, integerIn, optional, text } from './fields.ts';
@@ -177,7 +177,8 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       const as = { num_games, priority, throughput, auto_purge, info };
       const to = { ...as, ...Object.fromEntries(given) };
       const changed = await context.primary.decide((world) => {
-        const changes = modifyRun(world, run, to, by);
+        // A run that was stopped goes on with the values it has only if one of them is given.
+        const changes = given.length === 0 ? new Changes() : modifyRun(world, run, to, by);
         return { reply: changes.runs.size > 0, changes };
       });
       return { ...shownRun(run), changed };
@@ -196,7 +197,13 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       limit: integerIn(1, listMax, { about: 'how many at most (default 50)', absent: 50 }),
     },
     role: 'reader',
-    do: listRuns,
+    do: async ({ primary, source }, { finished, limit }) => {
+      if (finished) {
+        const records = await source.finished({ pageSize: limit });
+        return [...records].map((record) => shownRun(new Run(record)));
+      }
+      return [...primary.world.unfinished].sort(byProgress).slice(0, limit).map(shownRun);
+    },
     say: (runs) => table(runs, 'No such runs; see fleet run add.'),
   }),
 
@@ -258,17 +265,6 @@ export async function submitRun(
   await users.change(username, { tests_repo: args.tests_repo });
   if (approve) await primary.change((world) => approveRun(world, run, by));
   return { ...shownRun(run), warnings: checked.warnings };
-}
-
-async function listRuns(
-  { primary, source }: Context,
-  { finished, limit }: { readonly finished: boolean; readonly limit: number },
-): Promise<ShownRun[]> {
-  if (!finished) {
-    return [...primary.world.unfinished].sort(byProgress).slice(0, limit).map(shownRun);
-  }
-  const records = await source.finished({ pageSize: limit });
-  return [...records].map((record) => shownRun(new Run(record)));
 }
 
 /** The nets that a submission names and that are here. */

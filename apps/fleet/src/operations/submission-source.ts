@@ -58,13 +58,10 @@ export async function checkSource(
     }
   }
   demandFaultless(faults);
-  const { master_repo: _said, ...rest } = args;
-  const known = repository ? (isForeign ? { master_repo: rootUrl } : {}) : master(args);
-  return { submission: { ...submission, args: { ...rest, tests_repo, ...known } }, warnings };
-}
-
-function master({ master_repo }: Submission['args']): { readonly master_repo?: string } {
-  return master_repo === undefined ? {} : { master_repo };
+  const { master_repo: said, ...rest } = args;
+  const master_repo = repository ? (isForeign ? rootUrl : undefined) : said;
+  const known = { ...rest, tests_repo, ...(master_repo !== undefined && { master_repo }) };
+  return { submission: { ...submission, args: known }, warnings };
 }
 
 /** Null for what is not there, undefined for what nobody could tell. */

@@ -1,5 +1,5 @@
 import { architectures, patterns } from '../protocol/patterns.ts';
-import type { EloModel } from '../statistics/llr.ts';
+import { type EloModel, eloModels } from '../statistics/llr.ts';
 import { newSprt, type Sprt } from '../statistics/sprt.ts';
 import { newSpsa, type Spsa } from '../statistics/spsa.ts';
 import {
@@ -8,6 +8,7 @@ import {
   timeControlPattern,
   timeControlRatio,
 } from '../statistics/time-control.ts';
+import { gamesMax } from '../world/manage.ts';
 import type { RunArgs } from '../world/records.ts';
 import { archFilter } from '../world/request-task.ts';
 import {
@@ -45,7 +46,6 @@ export interface Submission {
   readonly rescheduledFrom: string | undefined;
 }
 
-const gamesMax = 3_200_000;
 const sprtGames = 800_000;
 const gamesStep = 1_000;
 const textMax = 10_000;
@@ -239,11 +239,6 @@ function oneBlank(value: string): string {
   return value.trim().replaceAll(/\s+/g, ' ');
 }
 
-export const models: readonly string[] = [
-  'normalized',
-  'logistic',
-  'BayesElo',
-] satisfies EloModel[];
 const eloMax = 10;
 const eloGapMin = 0.5;
 const paramsMax = 10_000;
@@ -257,8 +252,8 @@ const sprtFields = {
   elo1: { ...bound, about: 'upper bound' },
   elo_model: text({
     about: 'model of Elo',
-    rule: `one of ${models.join(', ')}`,
-    holds: (value) => models.includes(value),
+    rule: `one of ${eloModels.join(', ')}`,
+    holds: (value) => eloModels.includes(value),
     absent: 'normalized',
   }),
 };

@@ -1,6 +1,6 @@
 import { html } from 'spillway-http';
 import { ago, button, decimal, tabs } from 'spillway-http/kit';
-import type { Contributor, ContributorTable } from '../contributors/contributor-tables.ts';
+import type { Contributor, ContributorTable } from '../contributors/contributors.ts';
 import { type ListColumn, listPage, numbers, texts } from './listing.ts';
 import type { Pages } from './routes.ts';
 import type { Shown, Visit } from './visit.ts';

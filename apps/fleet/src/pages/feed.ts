@@ -1,26 +1,21 @@
 import type { Clock, Part } from 'spillway';
-import type { Observable } from 'spillway-http';
+import { State } from 'spillway-http';
 import type { Changes } from '../world/records.ts';
 
 /** The shortest time between two versions, in ms: open pages are drawn once for all changes. */
 const versionMs = 2_000;
 
-/** Tells open pages that the world has changed. */
-export class WorldFeed implements Observable, Part {
+/** Tells open pages that the world has changed; its value is the number of changes told. */
+export class WorldFeed extends State<number> implements Part {
   readonly name = 'feed';
   readonly #clock: Clock;
-  readonly #listeners = new Set<() => void>();
   #lists = 0;
-  #version = 0;
   #changedAt = Number.NEGATIVE_INFINITY;
   #timer: Disposable | undefined;
 
   constructor(clock: Clock) {
+    super(0);
     this.#clock = clock;
-  }
-
-  get version(): number {
-    return this.#version;
   }
 
   /** Rises when a run is added, finished, revived, deleted or approved. */
@@ -44,15 +39,8 @@ export class WorldFeed implements Observable, Part {
   }
 
   touch(): void {
-    this.#version += 1;
     this.#changedAt = this.#clock.now();
-    for (const listener of [...this.#listeners]) listener();
-  }
-
-  subscribe(listener: () => void): Disposable {
-    const own = () => listener();
-    this.#listeners.add(own);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+    this.update((changes) => changes + 1);
   }
 
   async close(): Promise<void> {

@@ -68,6 +68,16 @@ export function inputOf(fields: Fields, looks: Looks, form: QueryTexts): object 
   return Object.fromEntries(sent.filter(([, value]) => value !== undefined));
 }
 
+/** The texts of a form for the values that its fields have in an input. */
+export function valuesIn(looks: Looks, input: object): QueryTexts {
+  const entries = Object.entries(looks).flatMap(([path, { name = path }]) => {
+    const value = path.split('.').reduce<unknown>((outer, key) => Object(outer)[key], input);
+    if (value === undefined || value === false) return [];
+    return [[name, value === true ? 'on' : [value].flat().join(', ')]];
+  });
+  return Object.fromEntries(entries);
+}
+
 /** Faults of an input by the names of the form. */
 export function errorsOf(looks: Looks, faults: FieldErrors): FieldErrors {
   const named = Object.entries(faults).map(([name, text]) => [looks[name]?.name ?? name, text]);

@@ -13,7 +13,7 @@ import { eventPages } from './events.ts';
 import { Figures } from './figures.ts';
 import { samplePages } from './first-steps.ts';
 import { homePage, homePages } from './home.ts';
-import { loginPages } from './login.ts';
+import { loginPages, typedIn } from './login.ts';
 import { machinePages } from './machines.ts';
 import { netPages, netUpload } from './nets.ts';
 import { peoplePages } from './people.ts';
@@ -22,7 +22,7 @@ import { addPage, type Pages, pageErrors } from './routes.ts';
 import { runActionPages } from './run/actions.ts';
 import { runPages } from './run/page.ts';
 import { submitPages } from './submit.ts';
-import { type PageSession, userOfSession } from './visit.ts';
+import { type PageSession, userOfSession, Visit } from './visit.ts';
 
 /** The parts that pages are made from. */
 export interface PageContext extends Context {
@@ -74,6 +74,8 @@ export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
       request.person = (await userOfSession(options.users, session)) ?? null;
       if (request.person !== null) return;
       session.clear();
+      // A form that was filled in meanwhile is kept until its sender has logged in again.
+      if (typedIn(new Visit(context, request, reply)).length > 0) return;
       if (request.method !== 'GET' || request.url !== '/tests')
         return reply.redirect('/tests', 302);
     });

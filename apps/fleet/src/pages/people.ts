@@ -255,6 +255,7 @@ async function decide(visit: Visit, user: User) {
   const back = '/user_management';
   if (pending === '0') return run('user-approve', {}, back, 'was accepted');
   if (pending === '1') return run('user-reject', {}, back, 'was removed');
+  if (blocked === undefined) return visit.goTo(`/user/${username}`);
   const isBlocked = blocked === '1';
   const done = isBlocked ? 'is blocked' : 'is not blocked any more';
   return run('user-block', { blocked: isBlocked }, `/user/${username}`, done);

@@ -1,10 +1,10 @@
 import { type Html, html } from 'spillway-http';
 import { button, card, hiddenFields, notice, tabs } from 'spillway-http/kit';
 import type { ShownRun } from '../operations/run-operations.ts';
-import { allRunFields, models, officialRepo } from '../operations/submission.ts';
+import { allRunFields, officialRepo } from '../operations/submission.ts';
 import { presets } from '../operations/submission-source.ts';
 import type { QueryTexts } from '../read/answers.ts';
-import type { RunArgs } from '../world/records.ts';
+import { eloModels } from '../statistics/llr.ts';
 import type { Run } from '../world/run.ts';
 import {
   choicesOf,
@@ -17,12 +17,12 @@ import {
   inputs,
   type Looks,
   throughputs,
+  valuesIn,
 } from './form.ts';
 import type { PageContext } from './pages.ts';
 import type { Pages } from './routes.ts';
 import { runUrl } from './run/cells.ts';
-import { runOf } from './run/page.ts';
-import type { Shown, Visit } from './visit.ts';
+import { runOf, type Shown, type Visit } from './visit.ts';
 
 const defaultBook = 'UHO_Lichess_4852_v1.epd';
 const bounds: NonNullable<FormField['choices']> = [
@@ -52,7 +52,7 @@ const looks: Looks = {
   base_options: { name: 'base-options' },
   info: { name: 'run-info', rows: 3, hint: 'What is it, and why?' },
   num_games: { name: 'num-games' },
-  'sprt.elo_model': { name: 'elo_model', choices: choicesOf('', models) },
+  'sprt.elo_model': { name: 'elo_model', choices: choicesOf('', eloModels) },
   'sprt.elo0': { name: 'sprt_elo0' },
   'sprt.elo1': { name: 'sprt_elo1' },
   'spsa.algorithm': { name: 'spsa_algorithm' },
@@ -117,7 +117,7 @@ export const submitPages: Pages = {
 
 /** The run that a form asks for, as the operation takes it; empty fields are left out. */
 function submissionOf(form: QueryTexts): object {
-  const rule = form.stop_rule ?? 'sprt';
+  const rule = stopRules.find(([name]) => name === form.stop_rule)?.[0] ?? 'sprt';
   const [elo0, elo1] = (form.bounds ?? '').split(',');
   const isTicked = (name: string) => form[name] !== undefined;
   const sent: QueryTexts = {
@@ -144,27 +144,22 @@ function submissionOf(form: QueryTexts): object {
 function startValues({ context, person }: Visit, name = 'STC'): QueryTexts {
   const preset = presets.get(name) ?? presets.get('STC');
   const books = [...context.files.books.books.keys()];
+  const run = {
+    tests_repo: person?.tests_repo || officialRepo,
+    base_tag: 'master',
+    book: books.includes(defaultBook) ? defaultBook : (books[0] ?? ''),
+    book_depth: '8',
+    priority: 0,
+    num_games: 60_000,
+    spsa: { A: 0.1, alpha: 0.602, gamma: 0.101 },
+    ...preset,
+    sprt: { elo_model: 'normalized', elo0: 0, elo1: 2 },
+  };
   const { sprt } = preset ?? {};
   return {
-    'tests-repo': person?.tests_repo || officialRepo,
-    'base-branch': 'master',
-    'new-options': preset?.new_options,
-    'base-options': preset?.base_options,
-    tc: preset?.tc,
-    threads: String(preset?.threads ?? 1),
-    throughput: String(preset?.throughput ?? 100),
-    priority: '0',
-    book: books.includes(defaultBook) ? defaultBook : (books[0] ?? ''),
-    'book-depth': '8',
+    ...valuesIn(looks, run),
     stop_rule: sprt === undefined ? 'games' : 'sprt',
-    'num-games': String(preset?.num_games ?? 60_000),
     bounds: sprt === undefined ? '0,2' : `${sprt.elo0},${sprt.elo1}`,
-    elo_model: 'normalized',
-    sprt_elo0: '0',
-    sprt_elo1: '2',
-    spsa_A: '0.1',
-    spsa_alpha: '0.602',
-    spsa_gamma: '0.101',
   };
 }
 
@@ -175,22 +170,13 @@ function valuesOf({ args, id }: Run): QueryTexts {
   const raw = spsa?.params.map(({ name, start, min, max, c_end, r_end }) =>
     [name, start, min, max, c_end, r_end].join(','),
   );
-  const plain = Object.entries(looks).flatMap(([path, { name = path }]) => {
-    const [outer = '', inner = ''] = path.split('.');
-    const value: unknown = args[outer as keyof RunArgs];
-    const text = inner === '' ? value : Object(value)[inner];
-    return text === undefined || typeof text === 'boolean'
-      ? []
-      : [[name, [text].flat().join(', ')]];
-  });
   const on = (isTicked: boolean) => (isTicked ? 'on' : undefined);
   return {
-    ...Object.fromEntries(plain),
+    ...valuesIn(looks, args),
     rescheduled_from: id,
     odds: on(args.new_tc !== args.tc),
     'checkbox-arch-filter': on(args.arch_filter !== undefined),
     'checkbox-compiler': on(args.compiler !== undefined),
-    'auto-purge': on(args.auto_purge),
     adjudication: on(!args.adjudication),
     stop_rule: spsa === undefined ? (sprt === undefined ? 'games' : 'sprt') : 'spsa',
     ...(sprt && { bounds: bounds.some(([each]) => each === both) ? both : 'custom' }),

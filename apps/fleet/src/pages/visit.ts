@@ -11,11 +11,14 @@ import {
   pageHead,
   toasts,
 } from 'spillway-http/kit';
+import { fleetError } from '../errors.ts';
 import { type FieldFault, InputError } from '../operations/fields.ts';
 import { operate } from '../operations/operations.ts';
+import { patterns } from '../protocol/patterns.ts';
 import { type QueryTexts, queryTexts } from '../read/answers.ts';
 import { passwordMark } from '../users/password.ts';
 import { approversGroup, type User, type Users } from '../users/users.ts';
+import type { Run } from '../world/run.ts';
 import type { PageContext } from './pages.ts';
 
 declare module 'fastify' {
@@ -161,6 +164,20 @@ ${main}`;
       toasts: messages.length > 0 && toasts(messages),
     });
   }
+}
+
+/** A run with all its tasks; throws `RECORD_UNKNOWN`. */
+export async function runOf(
+  { context, signal }: Pick<Visit, 'context' | 'signal'>,
+  id: string,
+): Promise<Run> {
+  const { primary, storage } = context;
+  const isId = patterns.runId.test(id);
+  if (isId && primary.isPrimary) await primary.recall(id, { signal });
+  const stored = () => storage.run(id, signal);
+  const run = isId ? (primary.isPrimary ? primary.world.run(id) : await stored()) : undefined;
+  if (run === undefined) throw fleetError('RECORD_UNKNOWN', 'There is no run at this address');
+  return run;
 }
 
 export function isApprover(user: User | null | undefined): boolean {

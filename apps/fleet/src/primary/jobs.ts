@@ -37,10 +37,5 @@ export function jobs({
 
 /** Ends a thousand at a time, each thousand stored before the next, so that others get a turn. */
 async function endAllDeadTasks(primary: Primary): Promise<void> {
-  const some = () =>
-    primary.decide((world) => {
-      const { changes, more: reply } = endDeadTasks(world);
-      return { reply, changes };
-    });
-  while (await some());
+  while (await primary.decide(endDeadTasks));
 }

@@ -5,7 +5,7 @@ import { failureOf, refuseBody } from 'spillway-http';
 import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { patterns } from '../protocol/patterns.ts';
-import { calculateElo } from '../statistics/elo.ts';
+import { calculateElo } from '../statistics/sprt.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import type { RunRecord } from '../world/records.ts';
 import { searchActions } from './action-search.ts';
@@ -127,8 +127,8 @@ async function findTask(
 ): Promise<object> {
   const [, number, bad] = taskName.exec(name) ?? [];
   const isPlain = number !== undefined && patterns.runId.test(id);
-  const place = [id.toLowerCase(), Number(number), signal] as const;
-  const find = () => (bad === undefined ? source.task(...place) : source.badTask(...place));
+  const place = [id.toLowerCase(), Number(number)] as const;
+  const find = () => (bad === undefined ? source.task(...place) : source.badTask(...place, signal));
   const task = isPlain ? await find() : undefined;
   if (task === undefined)
     throw fleetError('RECORD_UNKNOWN', `The task ${id}/${name} does not exist`);

@@ -33,11 +33,11 @@ export class StoredRuns {
     return this.#fleet()?.run(id)?.record ?? (await this.#options.storage.record(id, signal));
   }
 
-  async task(id: string, number: number, _signal?: AbortSignal): Promise<TaskRecord | undefined> {
+  async task(id: string, number: number): Promise<TaskRecord | undefined> {
     const known = this.#fleet()?.run(id);
     const task = known?.tasks[number];
     if (known !== undefined) return task && { ...task.record, active: task.active };
-    return (await this.#options.storage.task(id, number)) ?? undefined;
+    return this.#options.storage.task(id, number);
   }
 
   async badTask(

@@ -2,10 +2,9 @@ import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { Gate } from 'spillway';
 import { uploads } from 'spillway-http';
 import type { Context } from '../context.ts';
-import { fleetError } from '../errors.ts';
+import { demand } from '../errors.ts';
 import { receivePgn } from '../files/pgns.ts';
 import {
-  type Endpoint,
   requireFor,
   type StoredWorkerInfo,
   type WorkerInfo,
@@ -16,7 +15,7 @@ import type { Decision } from '../world/records.ts';
 import { type AssignedTask, type NoTask, requestTask } from '../world/request-task.ts';
 import { beat, failTask, requestSpsa, stopByWorker, updateTask } from '../world/update-task.ts';
 import { demandOwner, type World } from '../world/world.ts';
-import { type WorkerCall, type WorkerRouteOptions, WorkerScope } from './worker-scope.ts';
+import { type WorkerCall, WorkerScope } from './worker-scope.ts';
 
 /** The protocol's version; a worker that knows only a smaller one replaces itself. */
 const workerVersion = 325;
@@ -48,21 +47,9 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
       const asked = requireFor(name, request);
       return work(world, task as NonNullable<typeof task>, asked);
     });
-  const route = (
-    name: Endpoint,
-    answer: (asked: WorkerCall) => Promise<object>,
-    more?: WorkerRouteOptions,
-  ) => {
-    const work = async (asked: WorkerCall) => {
-      const { run_id } = asked.request;
-      if (run_id !== undefined) await primary.recall(run_id, asked.http.permit);
-      return answer(asked);
-    };
-    scope.route(name, work, more);
-  };
 
   scope.post('request_version', async (http) => {
-    await scope.admit(http);
+    await scope.admit(http.body, http.permit, http.ip);
     return { version: workerVersion };
   });
   const busy = { task_waiting: false, info: busyText };
@@ -76,19 +63,19 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
     );
     return taskReply(reply, context.bookSri);
   };
-  route('request_task', giveTask, { busy });
-  route('update_task', (asked) =>
+  scope.route('request_task', giveTask, { busy });
+  scope.route('update_task', (asked) =>
     onTask('update_task', asked, (world, task, { worker_info: info, stats, spsa }) =>
       updateTask(world, task, { info, stats, spsa }),
     ),
   );
   const beatTask = (asked: WorkerCall) => onTask('beat', asked, beat);
-  route('beat', beatTask, { bodyLimit: beatBytesMax });
-  route('request_spsa', (asked) => onTask('request_spsa', asked, requestSpsa));
+  scope.route('beat', beatTask, { bodyLimit: beatBytesMax });
+  scope.route('request_spsa', (asked) => onTask('request_spsa', asked, requestSpsa));
   const fail = (asked: WorkerCall) =>
     onTask('failed_task', asked, (world, task, { message = '' }) => failTask(world, task, message));
-  route('failed_task', fail, { bodyLimit: failureBytesMax });
-  route('stop_run', async (asked) => {
+  scope.route('failed_task', fail, { bodyLimit: failureBytesMax });
+  scope.route('stop_run', async (asked) => {
     const cpuHours = await storage.cpuHours(asked.user.username);
     const { refused } = await onTask('stop_run', asked, (world, task, { message = '' }) =>
       stopByWorker(world, task, { message, cpuHours }),
@@ -96,7 +83,7 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
     if (refused !== undefined) throw refused;
     return {};
   });
-  route('worker_log', async ({ request }) => {
+  scope.route('worker_log', async ({ request }) => {
     await primary.change((world) => {
       const task = world.find(request);
       const { worker_info, message = '' } = requireFor('worker_log', request);
@@ -151,16 +138,13 @@ const uploadPgn: FastifyPluginAsync<Context> = async (app, context) => {
 };
 
 /** Checks the run, the task and its owner, in memory or, elsewhere, in what is stored. */
-async function assertOwner({ primary, storage }: Context, request: WorkerRequest): Promise<void> {
+async function assertOwner({ source }: Context, request: WorkerRequest): Promise<void> {
   const { run_id, task_id } = request;
   if (run_id === undefined) return;
-  if (primary.isPrimary && primary.world.run(run_id) !== undefined) {
-    primary.world.find(request);
-    return;
-  }
-  const task = await storage.task(run_id, task_id ?? 0);
-  if (task === undefined) throw fleetError('REQUEST_REFUSED', `Invalid run_id: ${run_id}`);
+  const id = run_id.toLowerCase();
+  demand((await source.run(id)) !== undefined, `Invalid run_id: ${run_id}`);
   if (task_id === undefined) return;
-  if (task === null) throw fleetError('REQUEST_REFUSED', `Invalid task_id: ${task_id}`);
+  const task = await source.task(id, task_id);
+  demand(task !== undefined, `Invalid task_id: ${task_id}`);
   demandOwner(request, task);
 }

@@ -52,31 +52,30 @@ export class WorkerScope {
   }
 
   /** Authenticates the user; throws `REQUEST_REFUSED` or `ACCESS_REFUSED`. */
-  admit(http: FastifyRequest): Promise<User> {
-    return this.#admit(http.body, http.permit, http.ip);
+  admit(body: unknown, waiter: Waiter, address?: string): Promise<User> {
+    if (body === undefined) throw notJson();
+    return this.#context.users.admit({ ...readAccess(body), address }, waiter);
   }
 
   /** Authenticates the user, then reads the request by the strict schema. */
   async read(body: unknown, waiter: Waiter, address?: string): Promise<Omit<WorkerCall, 'http'>> {
-    const user = await this.#admit(body, waiter, address);
+    const user = await this.admit(body, waiter, address);
     return { user, request: this.#reader.read(body) };
   }
 
-  /** An endpoint that reads its requests by the strict schema. */
+  /** An endpoint that reads its requests by the strict schema; their run is brought into memory. */
   route(
     name: Endpoint,
     answer: (asked: WorkerCall) => Promise<object>,
     options: WorkerRouteOptions = {},
   ): void {
     const work = async (http: FastifyRequest) => {
-      return answer({ ...(await this.read(http.body, http.permit, http.ip)), http });
+      const asked = await this.read(http.body, http.permit, http.ip);
+      const { run_id } = asked.request;
+      if (run_id !== undefined) await this.#context.primary.recall(run_id, http.permit);
+      return answer({ ...asked, http });
     };
     this.post(name, options.busy === undefined ? work : orBusy(work, options.busy), options);
-  }
-
-  #admit(body: unknown, waiter: Waiter, address?: string): Promise<User> {
-    if (body === undefined) throw notJson();
-    return this.#context.users.admit({ ...readAccess(body), address }, waiter);
   }
 
   post(

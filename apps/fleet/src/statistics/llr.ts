@@ -1,82 +1,16 @@
 import { bayesEloToElo, drawEloOf, eloPerDeviation, scoreOf } from './elo.ts';
+import {
+  type Counts,
+  countsOf,
+  type Distribution,
+  gamesPerSample,
+  meanOf,
+  observed,
+  type Results,
+  sum,
+  varianceOf,
+} from './results.ts';
 import { normalCdf, root } from './special-functions.ts';
-
-/** Frequency of each result, from worst to best: loss, draw, win, or the five of a pair. */
-export type Counts = readonly number[];
-
-/** Results of games from the new engine's side; the pentanomial counts pairs, if there is one. */
-export interface Results {
-  readonly wins: number;
-  readonly losses: number;
-  readonly draws: number;
-  readonly pentanomial?: Counts | undefined;
-}
-
-/** Scores from 0 to 1 with their probabilities. */
-export interface Distribution {
-  readonly values: readonly number[];
-  readonly probabilities: readonly number[];
-}
-
-/** The first four moments; skewness and excess kurtosis are those of the standardised score. */
-export interface Moments {
-  readonly mean: number;
-  readonly variance: number;
-  readonly skewness: number;
-  readonly excessKurtosis: number;
-}
-
-/** Pairs if they were counted, else single games. */
-export function countsOf(results: Results): Counts {
-  return results.pentanomial ?? [results.losses, results.draws, results.wins];
-}
-
-/** No count is zero, so that logarithms of probabilities exist. */
-export function regularized(counts: Counts): number[] {
-  return counts.map((count) => (count === 0 ? 0.001 : count));
-}
-
-export function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
-}
-
-/** The observed distribution of the score, and how many samples it stands for. */
-export function observed(counts: Counts): Distribution & { readonly samples: number } {
-  const weights = regularized(counts);
-  const samples = sum(weights);
-  return {
-    values: weights.map((_, at) => at / (weights.length - 1)),
-    probabilities: weights.map((weight) => weight / samples),
-    samples,
-  };
-}
-
-export function meanOf({ values, probabilities }: Distribution): number {
-  return values.reduce((total, value, at) => total + value * (probabilities[at] as number), 0);
-}
-
-export function varianceOf(distribution: Distribution, mean: number): number {
-  return central(distribution, mean, 2);
-}
-
-export function moments(distribution: Distribution): Moments {
-  const mean = meanOf(distribution);
-  const variance = central(distribution, mean, 2);
-  return {
-    mean,
-    variance,
-    skewness: central(distribution, mean, 3) / variance ** 1.5,
-    excessKurtosis: central(distribution, mean, 4) / variance ** 2 - 3,
-  };
-}
-
-function central({ values, probabilities }: Distribution, mean: number, power: number): number {
-  let total = 0;
-  for (let at = 0; at < values.length; at += 1) {
-    total += (probabilities[at] as number) * ((values[at] as number) - mean) ** power;
-  }
-  return total;
-}
 
 /** The likeliest distribution behind the observed one, given that its mean is `expected`. */
 export function likeliestWithMean(seen: Distribution, expected: number): Distribution {
@@ -196,6 +130,11 @@ function image(weight: number, z: number): number {
 
 /** Unit of the bounds of a sequential test. */
 export type EloModel = 'BayesElo' | 'logistic' | 'normalized';
+export const eloModels: readonly string[] = [
+  'normalized',
+  'logistic',
+  'BayesElo',
+] satisfies EloModel[];
 
 /** The two hypotheses of a sequential test: the Elo difference is `elo0`, or it is `elo1`. */
 export interface Hypotheses {
@@ -272,9 +211,4 @@ export function llrLogisticNormal(counts: Counts, elo0: number, elo1: number): n
   const mean = meanOf(seen);
   const [s0, s1] = [scoreOf(elo0), scoreOf(elo1)];
   return (seen.samples * (s1 - s0) * (2 * mean - s0 - s1)) / (2 * varianceOf(seen, mean));
-}
-
-/** Two for pairs, one for single games. */
-export function gamesPerSample(counts: Counts): number {
-  return (counts.length - 1) / 2;
 }

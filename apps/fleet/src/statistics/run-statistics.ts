@@ -11,22 +11,24 @@ import {
 } from './elo.ts';
 import {
   asLogistic,
-  type Counts,
-  countsOf,
   type EloModel,
-  gamesPerSample,
   type Hypotheses,
   likeliest,
   llr,
   llrLogisticNormal,
   llrLogisticQuick,
   llrNormalizedQuick,
+} from './llr.ts';
+import {
+  type Counts,
+  countsOf,
+  gamesPerSample,
   type Moments,
   moments,
   observed,
   type Results,
   sum,
-} from './llr.ts';
+} from './results.ts';
 import { chiSquareTail, upperQuantile, upperQuantileOfLog } from './special-functions.ts';
 import type { Sprt, SprtState } from './sprt.ts';
 import type { Spsa } from './spsa.ts';

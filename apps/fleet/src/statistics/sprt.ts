@@ -1,18 +1,15 @@
-import { eloOf, eloPerDeviation, scoreOf } from './elo.ts';
+import { demand } from '../errors.ts';
+import { eloEstimate, eloOf, eloPerDeviation, scoreOf } from './elo.ts';
+import { asLogistic, type EloModel, eloModels, type Hypotheses, llr, outcomeCdf } from './llr.ts';
 import {
-  asLogistic,
   countsOf,
-  type EloModel,
   gamesPerSample,
-  type Hypotheses,
-  llr,
   meanOf,
   observed,
-  outcomeCdf,
   type Results,
   sum,
   varianceOf,
-} from './llr.ts';
+} from './results.ts';
 import { root } from './special-functions.ts';
 
 /** Jumps of the ratio past its former extremes; a bound is overshot by about as much. */
@@ -248,4 +245,73 @@ export function sprtForecast(options: SprtCalculatorOptions, elo: number): SprtF
   const passChance = (1 - atLower) / (atUpper - atLower);
   const games = ((2 / h) * (upper * passChance + lower * (1 - passChance))) / square;
   return { passChance, games };
+}
+
+/** The parameters of a question about results, as texts. */
+export type EloQuery = Readonly<Record<string, string | undefined>>;
+
+export interface PlainElo {
+  readonly elo: number;
+  /** 95 %. */
+  readonly ci: readonly [number, number];
+  readonly LOS: number;
+}
+
+const gamesMax = 2 ** 32;
+
+/** Estimates strength from given results; with bounds, as those of a sequential test. */
+export function calculateElo(query: EloQuery): PlainElo | SprtElo {
+  const results = readResults(query);
+  // One bound alone is no test.
+  if (query.elo0 === undefined || query.elo1 === undefined) {
+    const { elo, error95, los } = eloEstimate(countsOf(results));
+    return { elo, ci: [elo - error95, elo + error95], LOS: los };
+  }
+  const [elo0, elo1] = [readNumber(query, 'elo0'), readNumber(query, 'elo1')];
+  const model = query.elo_model ?? 'normalized';
+  demand(eloModels.includes(model), `elo_model: unknown: ${model}`);
+  demand(elo1 >= elo0 + 0.5, 'elo1: must be at least elo0 + 0.5');
+  demand(Math.abs(elo0) <= 10 && Math.abs(elo1) <= 10, 'elo0, elo1: must be from -10 to 10');
+  const known = model !== 'BayesElo' || results.wins + results.losses + results.draws > 0;
+  demand(known, 'elo_model: BayesElo needs W, D and L');
+  return sprtElo(results, { elo0, elo1, model: model as EloModel });
+}
+
+const pairKeys = ['LL', 'LD', 'DDWL', 'WD', 'WW'];
+const gameKeys = ['W', 'D', 'L'];
+
+/** Pairs if all five are there and can be counts, else games. */
+function readResults(query: EloQuery): Results {
+  const given = (keys: readonly string[]) =>
+    keys.every((key) => isUnsigned(query[key]) && isCount(Number(query[key] || NaN)));
+  const counts = (keys: readonly string[]) => keys.map((key) => readCount(query, key));
+  const pentanomial = given(pairKeys) ? counts(pairKeys) : undefined;
+  const games = pentanomial === undefined || given(gameKeys) ? counts(gameKeys) : [0, 0, 0];
+  const [wins = 0, draws = 0, losses = 0] = games;
+  const played = pentanomial === undefined ? sum(games) : 2 * sum(pentanomial);
+  demand(played > 0, 'no games');
+  demand(played <= gamesMax, 'too many games');
+  return { wins, draws, losses, pentanomial };
+}
+
+function readCount(query: EloQuery, key: string): number {
+  const number = readNumber(query, key);
+  demand(isUnsigned(query[key]) && isCount(number), `${key}: must be an integer from 0`);
+  return number;
+}
+
+function isUnsigned(text: string | undefined): boolean {
+  return text?.trimStart().startsWith('+') !== true;
+}
+
+function isCount(number: number): boolean {
+  return Number.isSafeInteger(number) && number >= 0;
+}
+
+function readNumber(query: EloQuery, key: string): number {
+  const text = query[key];
+  demand(text !== undefined, `${key}: missing`);
+  const number = text.trim() === '' ? NaN : Number(text);
+  demand(Number.isFinite(number), `${key}: not a number`);
+  return number;
 }

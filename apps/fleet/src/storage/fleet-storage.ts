@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
-import type { Action, RunRecord, StoredWorld, TaskRecord } from '../world/records.ts';
+import type { StoredWorld } from '../world/manage.ts';
+import type { Action, RunRecord, TaskRecord } from '../world/records.ts';
 import { Run } from '../world/run.ts';
 import type { BlockedWorker, World } from '../world/world.ts';
 import { ChangeWriter } from './change-writer.ts';
@@ -76,23 +77,19 @@ export class FleetStorage {
     return row && (JSON.parse(row.record) as RunRecord);
   }
 
-  /** One task; undefined if there is no such run, null if the run has no such task. */
-  async task(runId: string, id: number): Promise<TaskRecord | null | undefined> {
-    const { kysely } = this.database;
-    const run_id = runId.toLowerCase();
-    const row = await kysely
+  /** One task; the id of its run is in small letters. */
+  async task(runId: string, id: number): Promise<TaskRecord | undefined> {
+    const row = await this.database.kysely
       .selectFrom('tasks')
       .innerJoin('runs', 'runs.id', 'tasks.run_id')
       .select(['tasks.run_id', 'tasks.id', 'tasks.record', 'runs.finished'])
-      .where('tasks.run_id', '=', run_id)
+      .where('tasks.run_id', '=', runId)
       .where('tasks.id', '=', Math.min(id, taskIdMax))
       .executeTakeFirst();
-    if (row !== undefined) {
-      const record = taskRecord(row);
-      // The records of an ended run may say so a little later.
-      return { ...record, active: record.active && row.finished === 0 };
-    }
-    return (await this.record(run_id)) === undefined ? undefined : null;
+    if (row === undefined) return undefined;
+    const record = taskRecord(row);
+    // The records of an ended run may say so a little later.
+    return { ...record, active: record.active && row.finished === 0 };
   }
 
   /** Writes an entry of the log that no decision of the fleet made. */

@@ -133,21 +133,12 @@ function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0');
 }
 
+const noAction = { run_id: null, run: null, task_id: null, worker: null, user: null, nn: null };
+
 /** An entry with an id of its own, so that it is there once however often it is written. */
-export function actionRow(entry: Action): ActionRow {
-  return {
-    id: objectId(entry.time * 1000),
-    time: entry.time,
-    action: entry.action,
-    username: entry.username,
-    run_id: entry.run_id ?? null,
-    run: entry.run ?? null,
-    task_id: entry.task_id ?? null,
-    worker: entry.worker ?? null,
-    message: entry.message === undefined ? null : withoutNul(entry.message),
-    user: entry.user ?? null,
-    nn: entry.nn ?? null,
-  };
+export function actionRow({ message, ...entry }: Action): ActionRow {
+  const text = message === undefined ? null : withoutNul(message);
+  return { ...noAction, ...entry, id: objectId(entry.time * 1000), message: text };
 }
 
 /** Postgres has no such character in texts. */

@@ -177,19 +177,16 @@ function readEntry(
 const isList = 'it is a list of documents: export without --jsonArray, one document a line';
 
 function refuse({ refused, documents }: ImportedCollection, reason: string, id: unknown): void {
-  let same = refused.find((one) => one.reason === reason);
-  if (same === undefined) {
-    const isRoom = refused.length < reasonsMax;
-    same = { reason: isRoom ? reason : 'other reasons', count: 0, examples: [] };
-    if (isRoom || !refused.some((one) => one.reason === same?.reason)) refused.push(same);
-    else same = refused.at(-1) as Refusal;
-  }
+  const known = (name: string) => refused.find((one) => one.reason === name);
+  const name = known(reason) || refused.length < reasonsMax ? reason : 'other reasons';
+  const same = known(name) ?? { reason: name, count: 0, examples: [] };
+  if (same.count === 0) refused.push(same);
   same.count += 1;
   if (same.examples.length >= examplesMax) return;
   same.examples.push(id === undefined ? `line ${documents}` : `line ${documents} (${String(id)})`);
 }
 
-/** Writes the rows of one collection. While a batch is written, the next one is read. */
+/** Writes the rows of one collection, a batch at a time. */
 class CollectionWriter {
   readonly #collection: Collection;
   readonly #open: () => Promise<Target>;
@@ -197,7 +194,6 @@ class CollectionWriter {
   #batch = new Map<string, Entry>();
   #rows = 0;
   #bytes = 0;
-  #writing: Promise<void> = Promise.resolve();
   /** Users whose names are older than the rule for names. */
   readonly oldNames: Set<string> = new Set();
 
@@ -214,28 +210,16 @@ class CollectionWriter {
     }
     for (const rows of Object.values(entry.rows)) this.#rows += rows.length;
     this.#bytes += bytes;
-    if (this.#rows >= batchRows || this.#bytes >= batchBytes) await this.#send(result);
+    if (this.#rows >= batchRows || this.#bytes >= batchBytes) await this.flush(result);
   }
 
   /** Resolves when all is durable. */
   async flush(result: ImportedCollection): Promise<void> {
-    await this.#send(result);
-    await this.#writing;
-  }
-
-  async #send(result: ImportedCollection): Promise<void> {
-    await this.#writing;
     const entries = [...this.#batch.values()];
+    if (entries.length === 0) return;
     this.#batch = new Map();
     this.#rows = 0;
     this.#bytes = 0;
-    this.#writing = this.#write(entries, result);
-    // It is waited for with the next batch.
-    this.#writing.catch(() => {});
-  }
-
-  async #write(entries: readonly Entry[], result: ImportedCollection): Promise<void> {
-    if (entries.length === 0) return;
     const { database, claim } = await this.#open();
     claim.signal.throwIfAborted();
     const known = await this.#known(database, entries);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
+import { appendFile, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { deadline, systemRandom, wallClock } from 'spillway';
 import { Database, importTables, type OtherLine } from 'spillway-sql';
@@ -80,55 +80,41 @@ async function claimed(storage: FleetStorage, database: string): Promise<Claim> 
 /** Files lie aside until all has come. */
 class StagedFiles implements AsyncDisposable {
   readonly #folder: string;
-  readonly #paths: string[] = [];
-  #open: { readonly file: string; readonly handle: FileHandle; bytes: number } | undefined;
+  /** Bytes that have come of each file. */
+  readonly #bytes = new Map<string, number>();
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
   get count(): number {
-    return this.#paths.length;
+    return this.#bytes.size;
   }
 
   async add({ file, at, base64 }: OtherLine): Promise<void> {
     if (typeof file !== 'string' || typeof base64 !== 'string' || !isFilePath(file)) {
       throw new Error(`a line is neither a row nor a file that belongs here: ${file}`);
     }
-    if (this.#open?.file !== file) await this.#begin(file);
-    const current = this.#open;
-    if (current === undefined || at !== current.bytes)
-      throw new Error(`${file}: a piece is missing`);
+    const before = this.#bytes.get(file) ?? 0;
+    if (at !== before) throw new Error(`${file}: a piece is missing`);
     const bytes = Buffer.from(base64, 'base64');
-    await current.handle.writeFile(bytes);
-    current.bytes += bytes.length;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#open?.handle.close();
-    this.#open = undefined;
-    await rm(this.#folder, { recursive: true, force: true });
+    const path = join(this.#folder, file);
+    await mkdir(dirname(path), { recursive: true });
+    await appendFile(path, bytes);
+    this.#bytes.set(file, before + bytes.length);
   }
 
   async keep(data: string): Promise<void> {
-    await this.#end();
-    for (const path of this.#paths) {
-      await mkdir(dirname(join(data, path)), { recursive: true });
-      await rename(join(this.#folder, path), join(data, path));
+    for (const file of this.#bytes.keys()) {
+      const staged = join(this.#folder, file);
+      await using handle = await open(staged, 'r+');
+      await handle.sync();
+      await mkdir(dirname(join(data, file)), { recursive: true });
+      await rename(staged, join(data, file));
     }
   }
 
-  async #begin(file: string): Promise<void> {
-    await this.#end();
-    const path = join(this.#folder, file);
-    await mkdir(dirname(path), { recursive: true });
-    this.#open = { file, handle: await open(path, 'wx'), bytes: 0 };
-    this.#paths.push(file);
-  }
-
-  async #end(): Promise<void> {
-    await this.#open?.handle.sync();
-    await this.#open?.handle.close();
-    this.#open = undefined;
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
   }
 }

@@ -38,9 +38,12 @@ const memoryMax = 256 * 2 ** 20;
 /** `scrypt$N$r$p$salt$key`, to be stored instead of the password. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(saltBytes);
-  const key = await derive(password, salt, cost);
-  const numbers = [cost.N, cost.r, cost.p];
-  return ['scrypt', ...numbers, salt.toString('base64'), key.toString('base64')].join('$');
+  return hashText(salt, await derive(password, salt, cost));
+}
+
+function hashText(salt: Buffer, key: Buffer): string {
+  const { N, r, p } = cost;
+  return ['scrypt', N, r, p, salt.toString('base64'), key.toString('base64')].join('$');
 }
 
 /** True if a hash was made of this password; false for a text that is no hash. */
@@ -54,12 +57,7 @@ export async function matchesPassword(password: string, hash: string): Promise<b
 }
 
 /** A hash that no password matches, as costly to try as any. */
-export const impossibleHash: string = [
-  'scrypt',
-  ...[cost.N, cost.r, cost.p],
-  Buffer.alloc(saltBytes).toString('base64'),
-  Buffer.alloc(keyBytes).toString('base64'),
-].join('$');
+export const impossibleHash: string = hashText(Buffer.alloc(saltBytes), Buffer.alloc(keyBytes));
 
 function derive(password: string, salt: Buffer, options: ScryptOptions): Promise<Buffer> {
   return new Promise((resolve, reject) => {

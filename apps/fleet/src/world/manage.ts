@@ -1,19 +1,21 @@
 import { fleetError } from '../errors.ts';
 import type { WorkerInfo } from '../protocol/read-request.ts';
+import { updateSprt } from '../statistics/sprt.ts';
 import {
   blockAction,
   Changes,
+  type Decision,
   logMessage,
   type RunArgs,
   type RunRecord,
   runAction,
   taskAction,
   workerLog,
-  wrongSums,
 } from './records.ts';
 import { internalThroughput } from './request-task.ts';
 import type { Run, Task } from './run.ts';
 import {
+  ageMsMax,
   endRun,
   manualPurgeLimits,
   noteTrouble,
@@ -21,7 +23,7 @@ import {
   revive,
   stopRun,
 } from './update-task.ts';
-import { type World, zeroStats } from './world.ts';
+import { addDifference, type BlockedWorker, type World, zeroStats } from './world.ts';
 
 /** Takes up a run that was submitted. */
 export function addRun(world: World, run: Run, message: string): Changes {
@@ -93,8 +95,8 @@ export type RunModification = Readonly<
   Pick<RunArgs, 'num_games' | 'priority' | 'throughput' | 'auto_purge' | 'info'>
 >;
 
-const ageMsMax = 30 * 24 * 60 * 60 * 1000;
-const gamesMax = 3_200_000;
+/** The most games that a run can have. */
+export const gamesMax = 3_200_000;
 
 /**
  * Changes what may change after submission; too much of it needs a new approval. A run that ended
@@ -227,16 +229,16 @@ const silentMsMax = 360_000;
 const deadTasksMax = 1000;
 
 /**
- * Ends tasks that were not heard of for six minutes, at most a thousand a call: a call that ended
- * as many should be followed by another, after others had their turn.
+ * Ends tasks that were not heard of for six minutes, at most a thousand a call; true if there are
+ * more, which the next call ends after others had their turn.
  */
-export function endDeadTasks(world: World): { readonly changes: Changes; readonly more: boolean } {
+export function endDeadTasks(world: World): Decision<boolean> {
   const changes = new Changes();
   const now = world.clock.now();
   let ended = 0;
   for (const task of world.active) {
     if (now - task.record.last_updated <= silentMsMax) break;
-    if (ended === deadTasksMax) return { changes, more: true };
+    if (ended === deadTasksMax) return { reply: true, changes };
     ended += 1;
     if (!task.active) {
       // It ended with its run, and its turn to be closed comes.
@@ -247,7 +249,7 @@ export function endDeadTasks(world: World): { readonly changes: Changes; readonl
     changes.actions.push(taskAction('dead_task', task, now));
     world.end(task, changes);
   }
-  return { changes, more: false };
+  return { reply: false, changes };
 }
 
 /** Shares cores out anew among unfinished runs. */
@@ -290,4 +292,87 @@ export function audit(world: World): Changes {
   if (run === undefined || wrong.length === 0) return changes;
   changes.actions.push(logMessage(world.clock.now(), `Run ${run.id}: ${wrong.join('; ')}`));
   return changes;
+}
+
+export interface StoredWorld {
+  /** All unfinished runs, with all their tasks; finished ones may be left out. */
+  readonly runs: Iterable<Run>;
+  /** By short name; none if absent. */
+  readonly blocked?: Iterable<readonly [string, BlockedWorker]> | undefined;
+}
+
+/**
+ * Takes up stored runs after a start: corrects sums, lists active tasks, ends what was decided.
+ * An active task counts as heard of now, because nobody listened while the server was down.
+ */
+export function restore(world: World, { runs, blocked = [] }: StoredWorld): Changes {
+  const changes = new Changes();
+  for (const [name, worker] of blocked) world.blocked.set(name, { ...worker });
+  const now = world.clock.now();
+  const tasks: Task[] = [];
+  for (const run of runs) {
+    world.place(run);
+    if (run.record.finished) continue;
+    correct(run, now, changes);
+    for (const task of run.tasks) tasks.push(task);
+  }
+  tasks.sort((a, b) => a.record.last_updated - b.record.last_updated);
+  for (const task of tasks) world.noteLastRun(task.name, task.run);
+  for (const task of tasks) if (task.active) resume(world, task, now, changes);
+  for (const run of [...world.unfinished]) if (run.decided) stopRun(world, run, changes);
+  return changes;
+}
+
+function correct(run: Run, now: number, changes: Changes): void {
+  const wrong = wrongSums(run);
+  if (wrong.length === 0) return;
+  Object.assign(run.record, recount(run));
+  if (run.args.sprt !== undefined) updateSprt(run.args.sprt, run.record.results);
+  changes.runs.add(run);
+  changes.actions.push(logMessage(now, `Run ${run.id} corrected: ${wrong.join('; ')}`));
+}
+
+/** Of two active tasks under one name, which a crash can leave, the newer one stays. */
+function resume(world: World, task: Task, now: number, changes: Changes): void {
+  const older = world.activeTask(task.name);
+  task.record.last_updated = now;
+  world.admit(task);
+  if (older !== undefined) world.end(older, changes);
+}
+
+/** Sums over its tasks in a run's record. */
+export type Sums = Pick<
+  RunRecord,
+  'results' | 'workers' | 'cores' | 'committed_games' | 'total_games'
+>;
+
+/** The sums as the tasks give them: looks at all tasks of the run. */
+export function recount(run: Run): Sums {
+  const nothing = zeroStats();
+  const sums: Sums = {
+    results: zeroStats(),
+    workers: 0,
+    cores: 0,
+    committed_games: 0,
+    total_games: 0,
+  };
+  for (const task of run.tasks) {
+    const { num_games, stats, worker_info } = task.record;
+    addDifference(sums.results, stats, nothing);
+    sums.total_games += num_games;
+    sums.committed_games += task.active ? num_games : task.games;
+    if (!task.active) continue;
+    sums.workers += 1;
+    sums.cores += worker_info.concurrency;
+  }
+  return sums;
+}
+
+/** Lists the sums of the record that differ from those of the tasks; empty if all are right. */
+export function wrongSums(run: Run): string[] {
+  return Object.entries(recount(run)).flatMap(([key, sum]) => {
+    const kept = run.record[key as keyof Sums];
+    const text = JSON.stringify(kept);
+    return text === JSON.stringify(sum) ? [] : [`${key}: ${text}, not ${JSON.stringify(sum)}`];
+  });
 }

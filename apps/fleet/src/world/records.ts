@@ -1,10 +1,9 @@
 import { longName, type StoredWorkerInfo } from '../protocol/read-request.ts';
 import type { ResidualColor } from '../statistics/run-statistics.ts';
-import { type Sprt, updateSprt } from '../statistics/sprt.ts';
+import type { Sprt } from '../statistics/sprt.ts';
 import type { Spsa } from '../statistics/spsa.ts';
 import type { Run, Task } from './run.ts';
-import { stopRun } from './update-task.ts';
-import { addDifference, type BlockedWorker, type Stats, type World, zeroStats } from './world.ts';
+import type { Stats } from './world.ts';
 
 /** A task that was set aside; `id` is its place in the run's list of bad tasks. */
 export interface PurgedTask {
@@ -111,89 +110,6 @@ export interface BadTaskRecord extends Readonly<Omit<TaskRecord, 'bad'>> {
   readonly bad: true;
   readonly residual: number;
   readonly residual_color: ResidualColor;
-}
-
-export interface StoredWorld {
-  /** All unfinished runs, with all their tasks; finished ones may be left out. */
-  readonly runs: Iterable<Run>;
-  /** By short name; none if absent. */
-  readonly blocked?: Iterable<readonly [string, BlockedWorker]> | undefined;
-}
-
-/**
- * Takes up stored runs after a start: corrects sums, lists active tasks, ends what was decided.
- * An active task counts as heard of now, because nobody listened while the server was down.
- */
-export function restore(world: World, { runs, blocked = [] }: StoredWorld): Changes {
-  const changes = new Changes();
-  for (const [name, worker] of blocked) world.blocked.set(name, { ...worker });
-  const now = world.clock.now();
-  const tasks: Task[] = [];
-  for (const run of runs) {
-    world.place(run);
-    if (run.record.finished) continue;
-    correct(run, now, changes);
-    for (const task of run.tasks) tasks.push(task);
-  }
-  tasks.sort((a, b) => a.record.last_updated - b.record.last_updated);
-  for (const task of tasks) world.noteLastRun(task.name, task.run);
-  for (const task of tasks) if (task.active) resume(world, task, now, changes);
-  for (const run of [...world.unfinished]) if (run.decided) stopRun(world, run, changes);
-  return changes;
-}
-
-function correct(run: Run, now: number, changes: Changes): void {
-  const wrong = wrongSums(run);
-  if (wrong.length === 0) return;
-  Object.assign(run.record, recount(run));
-  if (run.args.sprt !== undefined) updateSprt(run.args.sprt, run.record.results);
-  changes.runs.add(run);
-  changes.actions.push(logMessage(now, `Run ${run.id} corrected: ${wrong.join('; ')}`));
-}
-
-/** Of two active tasks under one name, which a crash can leave, the newer one stays. */
-function resume(world: World, task: Task, now: number, changes: Changes): void {
-  const older = world.activeTask(task.name);
-  task.record.last_updated = now;
-  world.admit(task);
-  if (older !== undefined) world.end(older, changes);
-}
-
-/** Sums over its tasks in a run's record. */
-export type Sums = Pick<
-  RunRecord,
-  'results' | 'workers' | 'cores' | 'committed_games' | 'total_games'
->;
-
-/** The sums as the tasks give them: looks at all tasks of the run. */
-export function recount(run: Run): Sums {
-  const nothing = zeroStats();
-  const sums: Sums = {
-    results: zeroStats(),
-    workers: 0,
-    cores: 0,
-    committed_games: 0,
-    total_games: 0,
-  };
-  for (const task of run.tasks) {
-    const { num_games, stats, worker_info } = task.record;
-    addDifference(sums.results, stats, nothing);
-    sums.total_games += num_games;
-    sums.committed_games += task.active ? num_games : task.games;
-    if (!task.active) continue;
-    sums.workers += 1;
-    sums.cores += worker_info.concurrency;
-  }
-  return sums;
-}
-
-/** Lists the sums of the record that differ from those of the tasks; empty if all are right. */
-export function wrongSums(run: Run): string[] {
-  return Object.entries(recount(run)).flatMap(([key, sum]) => {
-    const kept = run.record[key as keyof Sums];
-    const text = JSON.stringify(kept);
-    return text === JSON.stringify(sum) ? [] : [`${key}: ${text}, not ${JSON.stringify(sum)}`];
-  });
 }
 
 /** Kinds of entries of the event log, with their words for people. */

@@ -100,10 +100,7 @@ export class Run {
   }
 
   get status(): RunStatus {
-    const { finished, failed, workers, approved } = this.record;
-    if (finished) return failed ? 'failed' : 'finished';
-    if (workers > 0) return 'active';
-    return approved ? 'waiting' : 'pending';
+    return statusOf(this.record);
   }
 
   get nps(): number {
@@ -266,6 +263,12 @@ export class Task {
   get games(): number {
     return gamesOf(this.record.stats);
   }
+}
+
+export function statusOf({ finished, failed, workers, approved }: RunRecord): RunStatus {
+  if (finished) return failed ? 'failed' : 'finished';
+  if (workers > 0) return 'active';
+  return approved ? 'waiting' : 'pending';
 }
 
 /** `Result:accepted Elo:1.23[0.12,2.34] LOS:98% Games:40000 Ptnml:[1,2,3,4,5]` */

@@ -207,7 +207,8 @@ export const autoPurgeLimits: BadWorkerLimits = { p: 0.001, residual: 7 };
 /** Limits for a purge that a person asks for. */
 export const manualPurgeLimits: BadWorkerLimits = { p: 0.01, residual: 4.5 };
 
-const ageMsMax = 30 * 24 * 60 * 60 * 1000;
+/** Age, in ms, up to which a run can be purged or modified. */
+export const ageMsMax: number = 30 * 24 * 60 * 60 * 1000;
 
 /** Sets aside the results of one bad worker, or of all tasks that went wrong; or says why not. */
 export function purgeRun(

@@ -5,12 +5,6 @@ import type { WorkerPairs } from '../statistics/run-statistics.ts';
 import type { Changes, TaskRecord } from './records.ts';
 import type { Run, Task } from './run.ts';
 
-export interface WorldOptions {
-  /** Its `now` is UNIX time in milliseconds. */
-  readonly clock: Pick<Clock, 'now'>;
-  readonly random: Random;
-}
-
 /** Reference to a task in a request. */
 export interface TaskRef {
   readonly run_id?: string;
@@ -51,6 +45,7 @@ export interface WorldStats {
  * says which records it changed. Those are stored, then the answer is told.
  */
 export class World {
+  /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Pick<Clock, 'now'>;
   readonly random: Random;
   readonly #runs = new Map<string, Run>();
@@ -65,7 +60,7 @@ export class World {
   readonly #leaving: EndingRun[] = [];
   readonly blocked: Map<string, BlockedWorker> = new Map();
 
-  constructor({ clock, random }: WorldOptions) {
+  constructor({ clock, random }: Pick<World, 'clock' | 'random'>) {
     this.clock = clock;
     this.random = random;
   }

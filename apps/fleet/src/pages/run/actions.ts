@@ -15,11 +15,11 @@ import {
   inputs,
   type Looks,
   throughputs,
+  valuesIn,
 } from '../form.ts';
 import type { Page, Pages } from '../routes.ts';
-import type { FieldErrors, Visit } from '../visit.ts';
+import { type FieldErrors, runOf, type Visit } from '../visit.ts';
 import { runUrl } from './cells.ts';
-import { runOf } from './page.ts';
 import type { RunRole } from './view.ts';
 
 /** The operations on one run that a person is asked about first. */
@@ -39,7 +39,7 @@ export const runActionPages: Pages = {
       if (!visit.isApprover && username !== visit.person?.username) {
         throw fleetError('ACTION_FORBIDDEN', `Only ${username} or an approver can do this`);
       }
-      return modifyPage(visit, run, valuesOf(run));
+      return modifyPage(visit, run, valuesIn(looksOf(visit, run), run.args));
     },
     post: async (visit) => {
       const { form } = visit;
@@ -92,11 +92,12 @@ export function runDialogs(visit: Visit, run: Run, role: RunRole): Html | undefi
       fields: { ...token, 'run-id': run.id },
     });
   });
-  const fields = fieldsOf(modifiable, looksOf(visit, run));
+  const looks = looksOf(visit, run);
+  const fields = inputs(fieldsOf(modifiable, looks), { values: valuesIn(looks, run.args) });
   const modify = dialog({
     id: 'modify',
     title: 'Modify this run',
-    body: html`<div class="form">${inputs(fields, { values: valuesOf(run) })}</div>`,
+    body: html`<div class="form">${fields}</div>`,
     action: '/tests/modify',
     fields: { ...token, run: run.id },
     cancel,
@@ -113,16 +114,6 @@ function looksOf({ person }: Visit, { args }: Run): Looks {
     throughput: { choices: choicesOf(String(args.throughput), throughputs, ' %') },
     auto_purge: {},
     ...(args.username === person?.username && { info: { rows: 3 } }),
-  };
-}
-
-function valuesOf({ args }: Run): QueryTexts {
-  return {
-    'num-games': String(args.num_games),
-    priority: String(args.priority),
-    throughput: String(args.throughput),
-    auto_purge: args.auto_purge ? 'on' : undefined,
-    info: args.info,
   };
 }
 

@@ -5,8 +5,6 @@ import {
   decimal,
   duration,
   meter,
-  type Pentanomial,
-  pentanomial,
   percent,
   type StateName,
   signed,
@@ -19,8 +17,9 @@ import { eloEstimate } from '../../statistics/elo.ts';
 import { fixedGamesState } from '../../statistics/run-statistics.ts';
 import { ltcFrom, remainingHours } from '../../statistics/time-control.ts';
 import type { RunArgs, RunRecord } from '../../world/records.ts';
-import type { RunStatus } from '../../world/run.ts';
+import { type RunStatus, statusOf } from '../../world/run.ts';
 import { gamesOf, type Stats } from '../../world/world.ts';
+import { pairBars } from './pair-bars.ts';
 
 /** The state of a run in a word, and the shape that goes with it. */
 export interface RunState {
@@ -36,12 +35,9 @@ const openStates: Readonly<Record<Exclude<RunStatus, 'finished'>, RunState>> = {
 };
 
 export function stateOf(record: RunRecord): RunState {
-  const { finished, failed, workers, approved, is_green, is_yellow, args, results } = record;
-  if (failed) return openStates.failed;
-  if (!finished) {
-    if (workers > 0) return openStates.active;
-    return approved ? openStates.waiting : openStates.pending;
-  }
+  const { is_green, is_yellow, args, results } = record;
+  const status = statusOf(record);
+  if (status !== 'finished') return openStates[status];
   if (is_green) return { name: 'accepted', word: 'Accepted' };
   if (is_yellow) return { name: 'ahead', word: 'Rejected, ahead' };
   const decision = args.sprt === undefined ? fixedGamesState(results) : args.sprt.state;
@@ -51,9 +47,9 @@ export function stateOf(record: RunRecord): RunState {
   return { name: 'done', word: args.spsa === undefined ? 'Undecided' : 'Tuned' };
 }
 
-export function statePill(record: RunRecord, look: 'pill' | 'big' = 'pill'): Html {
+export function statePill(record: RunRecord): Html {
   const { name, word } = stateOf(record);
-  return state(name, word, look);
+  return state(name, word);
 }
 
 const veryLongSeconds = 150;
@@ -77,10 +73,6 @@ export function eloText({ pentanomial: pairs }: Stats): string {
   if (pairs.every((count) => count === 0)) return unknown;
   const { elo, error95 } = eloEstimate(pairs);
   return Number.isFinite(error95) ? `${signed(elo, 2)} ± ${decimal(error95, 1)}` : signed(elo, 2);
-}
-
-export function pairsOf({ pentanomial: pairs }: Stats): Pentanomial {
-  return pairs as unknown as Pentanomial;
 }
 
 /** Pairs won for each pair lost. */
@@ -137,7 +129,7 @@ function pairCell({ args, results }: RunRecord): HtmlValue {
     return html`<span class="second">${done} iterations</span>`;
   }
   const ratio = pairRatio(results);
-  return html`<span class="pair-cell">${pentanomial(pairsOf(results), 'small')}
+  return html`<span class="pair-cell">${pairBars(results)}
 <small class="quiet">${decimal(ratio, 2)}</small></span>`;
 }
 
@@ -158,7 +150,7 @@ const games: RunColumn = {
 };
 
 export const waitingColumns = (now: number): RunColumn[] => [
-  { name: 'State', cell: (record) => statePill(record), heads: false, fold: 'corner' },
+  { name: 'State', cell: statePill, heads: false, fold: 'corner' },
   run,
   test,
   { name: 'Why it waits', cell: (record) => waitingText(record, now), fold: 'whole' },
@@ -204,7 +196,7 @@ export const activeColumns = (now: number): RunColumn[] => [
 ];
 
 export const finishedColumns = (now: number): RunColumn[] => [
-  { name: 'Result', cell: (record) => statePill(record), heads: false, fold: 'corner' },
+  { name: 'Result', cell: statePill, heads: false, fold: 'corner' },
   run,
   test,
   {

@@ -3,13 +3,12 @@ import { BoundedMap } from 'spillway';
 import { type Html, html } from 'spillway-http';
 import { card, decimal, pageHead } from 'spillway-http/kit';
 import { fleetError } from '../../errors.ts';
-import { patterns } from '../../protocol/patterns.ts';
 import { type QueryTexts, queryTexts } from '../../read/answers.ts';
 import type { Run } from '../../world/run.ts';
 import { hrefOf } from '../listing.ts';
 import type { PageContext } from '../pages.ts';
 import { addPage } from '../routes.ts';
-import { isApprover, isFragment, Visit } from '../visit.ts';
+import { isApprover, isFragment, runOf, Visit } from '../visit.ts';
 import { runDialogs } from './actions.ts';
 import { runUrl, statePill } from './cells.ts';
 import { chartCard } from './charts.ts';
@@ -21,20 +20,6 @@ import { measuresOf, type RunRole, runHead, runSummary } from './view.ts';
 const shownMax = 16;
 /** Milliseconds that the ages on a page may be behind. */
 const ageMsMax = 10_000;
-
-/** A run with all its tasks; throws `RECORD_UNKNOWN`. */
-export async function runOf(
-  { context, signal }: Pick<Visit, 'context' | 'signal'>,
-  id: string,
-): Promise<Run> {
-  const { primary, storage } = context;
-  const isId = patterns.runId.test(id);
-  if (isId && primary.isPrimary) await primary.recall(id, { signal });
-  const stored = () => storage.run(id, signal);
-  const run = isId ? (primary.isPrimary ? primary.world.run(id) : await stored()) : undefined;
-  if (run === undefined) throw fleetError('RECORD_UNKNOWN', 'There is no run at this address');
-  return run;
-}
 
 function roleOf({ person }: FastifyRequest, run: Run): RunRole {
   if (person === null) return '';

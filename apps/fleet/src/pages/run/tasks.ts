@@ -1,5 +1,5 @@
 import { type Html, html } from 'spillway-http';
-import { ago, button, decimal, group, meter, pentanomial, state, unknown } from 'spillway-http/kit';
+import { ago, button, decimal, group, meter, state, unknown } from 'spillway-http/kit';
 import type { QueryTexts } from '../../read/answers.ts';
 import {
   crashResidual,
@@ -10,7 +10,7 @@ import {
 import type { Run, Task } from '../../world/run.ts';
 import { crashOrTime } from '../../world/world.ts';
 import { hrefOf, type ListColumn, listing, numbers, searchForm, texts } from '../listing.ts';
-import { pairsOf } from './cells.ts';
+import { pairBars } from './pair-bars.ts';
 
 const views = ['all', 'active', 'unusual'] as const;
 const sorts = ['idx', 'worker', 'cores', 'played', 'time', 'crashes', 'residual', 'last_updated'];
@@ -134,7 +134,7 @@ ${meter({ share: task.games / task.record.num_games, thin: true })}
     {
       name: 'Pairs',
       fold: 'away',
-      cell: ({ task }) => pentanomial(pairsOf(task.record.stats), 'small'),
+      cell: ({ task }) => pairBars(task.record.stats),
     },
     trouble('Timeouts', 'time', ({ task }) => task.record.stats.time_losses),
     trouble('Crashes', 'crashes', ({ task }) => task.record.stats.crashes),

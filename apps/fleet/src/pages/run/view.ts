@@ -11,7 +11,6 @@ import {
   meter,
   notice,
   pageHead,
-  pentanomial,
   percent,
   signed,
   spanBar,
@@ -24,7 +23,8 @@ import { hashSize } from '../../world/request-task.ts';
 import { type Run, strengthOf } from '../../world/run.ts';
 import { timeText } from '../events.ts';
 import type { PageContext } from '../pages.ts';
-import { msLeft, pairRatio, pairsOf, ruleText, stateOf, statePill } from './cells.ts';
+import { msLeft, pairRatio, ruleText, stateOf, statePill } from './cells.ts';
+import { pairBars } from './pair-bars.ts';
 
 /** The part that a visitor has in a run. */
 export type RunRole = 'approver' | 'owner' | 'user' | '';
@@ -165,7 +165,7 @@ export function measuresOf(run: Run): Html {
 <b>${percent(los, 1)}</b></div>
 ${meter({ share: los, tone: 'good', label: `Chance to be stronger: ${percent(los, 1)}` })}
 <div class="measure"><span class="quiet">Pairs by points</span>
-<span class="quiet small">${won}</span></div>${pentanomial(pairsOf(results), 'large')}`;
+<span class="quiet small">${won}</span></div>${pairBars(results, 'large')}`;
 }
 
 function llrMeasure({ llr: value, lower_bound: from, upper_bound: to }: Sprt): Html {
