@@ -80,6 +80,7 @@ const elsewhere: readonly (readonly [RegExp, file: string, words: string])[] = [
     "blocks('sh')",
   ],
   [/^ingest (follow|run|run --max-requests 100)$/, 'apps/ingest/test/commands.test.ts', "'run'"],
+  [/^ingest run --moved$/, 'apps/ingest/test/commands.test.ts', "'--moved'"],
   [
     /^ingest (products --dry-run|transform|resume)$/,
     'apps/ingest/test/commands.test.ts',

@@ -1,6 +1,7 @@
 import { SpillwayError, type SpillwayErrorOptions } from 'spillway';
 
 const faults = {
+  ADDRESS_CHANGED: { status: 409, retryable: false },
   BUDGET_SPENT: { status: 429, retryable: false },
   CHECKPOINT_FUTURE: { status: 409, retryable: false },
   CHECKPOINT_UNREADABLE: { status: 500, retryable: false },

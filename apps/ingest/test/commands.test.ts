@@ -64,6 +64,19 @@ describe('ingest run', () => {
     await assertTruth(await opened.table(), exchange, ['A-USD']);
   });
 
+  it('refuses another address for a history, unless it is told that the API moved', async () => {
+    const elsewhere = exchange.url.replace('127.0.0.1', 'localhost');
+    const here = [...place('whole'), '--base-url', elsewhere];
+    const refused = await ingest('run', 'A-USD', ...here);
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr + refused.stdout, /came from .*127\.0\.0\.1.*add --moved/);
+    const moved = await ingest('run', 'A-USD', '--moved', '--json', ...here);
+    assert.equal(moved.code, 0, moved.stderr);
+    assert.equal(JSON.parse(moved.stdout).trades, 0);
+    const back = await ingest('run', 'A-USD', '--moved', ...place('whole'));
+    assert.equal(back.code, 0, back.stderr);
+  });
+
   it('leaves files that other programs read, and writes others for them', async () => {
     const here = place('whole');
     const listed = await ingest('files', 'A-USD', '--json', ...here);
@@ -105,6 +118,10 @@ describe('ingest run', () => {
     const unknown = await ingest('export', join(folder, 'out', 'u.arrow'), 'NOPE-USD', ...here);
     assert.match(unknown.stderr, /^ingest: NOPE-USD: nothing was harvested of it yet\n$/);
     assert.equal(unknown.code, 2);
+    for (const command of ['files', 'transform']) {
+      const { stderr, code } = await ingest(command, 'NOPE-USD', ...here);
+      assert.deepEqual([stderr, code], [unknown.stderr, 2], command);
+    }
     // The name of the unfinished file is too long to be made.
     const long = join(folder, 'out', `${'x'.repeat(245)}.arrow`);
     const refused = await ingest('export', long, ...here);

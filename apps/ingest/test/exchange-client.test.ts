@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { VirtualClock } from 'spillway/testing';
@@ -127,18 +128,44 @@ describe('a request to an exchange', () => {
     assert.equal(clock.pending, 0);
   });
 
-  it('goes to the address it was given, path included, as whom it was told', async () => {
+  it('fails for good where nothing has ever answered in HTTP, with the address', async () => {
+    const faults: readonly ((socket: Socket) => void)[] = [
+      (socket) => socket.destroy(),
+      (socket) => socket.end('SSH-2.0-OpenSSH\r\n'),
+    ];
+    for (const fault of faults) {
+      const server = createServer((socket) => fault(socket.on('error', () => {})));
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      const { port } = server.address() as AddressInfo;
+      for (const protocol of ['http', 'https']) {
+        const baseUrl = `${protocol}://127.0.0.1:${port}`;
+        await using connector = declared(coinbase, { baseUrl });
+        const together = [1, 2, 3, 4].map(() => connector.products(signal));
+        const first = await Promise.allSettled(together);
+        assert.ok(first.every((one) => one.status === 'rejected' && one.reason.retryable));
+        await assert.rejects(connector.products(signal), { code: 'EXCHANGE_FAILED' });
+        const message = new RegExp(
+          `^coinbase: ${baseUrl} cannot be reached: .+; see --base-url$`,
+          's',
+        );
+        const code = 'EXCHANGE_UNREACHABLE';
+        await assert.rejects(connector.products(signal), { code, message });
+      }
+      server.close();
+    }
+  });
+
+  it('goes to the address it was given, path included, and says who it is', async () => {
     site.tell(products);
-    await ask({ baseUrl: `${site.url}/proxy/`, userAgent: 'me/1' });
+    await ask({ baseUrl: `${site.url}/proxy/` });
     assert.equal(site.asked.at(-1), 'GET /proxy/products');
-    assert.equal(site.headers['user-agent'], 'me/1');
+    assert.equal(site.headers['user-agent'], 'spillway-ingest/0.1');
     for (const [options, message] of [
       [{ baseUrl: 'ftp://x' }, /baseUrl: must be an http:\/\/ or https:\/\/ address, got 'ftp:/],
       [{ baseUrl: 'http://x:1:' }, /baseUrl: must be an http:\/\/ or https:\/\/ address/],
       [{ requestMsMax: 0 }, /requestMsMax: must be a number from 1 to 2147483647, got 0/],
       [{ bytesMax: 0.5 }, /bytesMax: must be an integer from 1, got 0.5/],
-      [{ connectionsMax: 0 }, /connectionsMax: must be an integer from 1, got 0/],
-      [{ userAgent: 'a\nb' }, /userAgent: must be plain text, not empty/],
     ] as const) {
       await assert.rejects(ask(options), message);
     }

@@ -80,6 +80,37 @@ describe('a harvester', () => {
     await scene.assertComplete('A-USD');
   });
 
+  it('goes on at another address only if it is told that the API there is the same', async () => {
+    const scene = new VirtualScene(1, { products: { 'A-USD': 13 } });
+    await scene.harvest();
+    scene.market.address = 'elsewhere';
+    scene.market.counts['A-USD'] = 15;
+    const [refused] = await scene.harvest();
+    assert.deepEqual([refused?.status, refused?.code], ['failed', 'ADDRESS_CHANGED']);
+    assert.match(String(refused?.reason), /came from virtual, now elsewhere is asked; add --moved/);
+    assert.equal((await scene.ledgerIds('A-USD')).length, 13);
+    scene.market.counts['A-USD'] = 13;
+    const [moved] = await scene.harvest({ isMoved: true });
+    assert.deepEqual([moved?.status, moved?.trades], ['done', 0]);
+    scene.market.counts['A-USD'] = 15;
+    const [next] = await scene.harvest();
+    assert.deepEqual([next?.status, next?.trades], ['done', 2], 'the new address is noted');
+    await scene.assertComplete('A-USD');
+  });
+
+  it('makes a history anew from another address, also if that was begun at a third', async () => {
+    const scene = new VirtualScene(1, { products: { 'A-USD': 300 } });
+    await scene.harvest();
+    scene.market.address = 'second';
+    await scene.harvest({ fullRefresh: true }, { maxRequests: 10 });
+    assert.deepEqual(await scene.book.generations('A-USD'), { current: 1, building: 2 });
+    scene.market.address = 'third';
+    const [outcome] = await scene.harvest({ fullRefresh: true });
+    assert.deepEqual([outcome?.status, outcome?.generation], ['done', 3]);
+    assert.deepEqual(await scene.book.generations('A-USD'), { current: 3, building: undefined });
+    await scene.assertComplete('A-USD', 3);
+  });
+
   it('plans without taking anything down', async () => {
     const scene = new VirtualScene(6, { products: { 'A-USD': 95 } });
     const plans = await scene.run(scene.worker().plan(none));
@@ -269,7 +300,7 @@ describe('a sink', () => {
     const first = await Lease.acquire(options);
     await first[Symbol.asyncDispose]();
     const second = await Lease.acquire(options);
-    const more = { hasDenseIds: true, runId: 'a', clock };
+    const more = { hasDenseIds: true, address: 'virtual', runId: 'a', clock };
     const sink = new TradeSink({ store, folder, book, ...more });
     const source = 'virtual/A-USD/1';
     sink.add(source, { exchange: 'virtual', product: 'A-USD', generation: 1, begin: 1 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Engine } from '../src/table/engine.ts';
 import { TradeTable } from '../src/table/trade-table.ts';
@@ -70,6 +70,31 @@ describe('a reader of all Parquet files', () => {
     assert.deepEqual(
       there,
       table.manifest.files.map(({ path }) => path),
+    );
+  });
+
+  it('finds old and new files of one day at a time where many days are joined', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const day = 86_400_000_000;
+    for (const commit of [1, 2]) {
+      const trades = tradesOf([10 * commit, 10 * commit + 1, 10 * commit + 2]);
+      const days = trades.map((trade, at) => ({ ...trade, us: trade.us + at * day }));
+      await table.merge([await entryOf(folder, days, { commit })], fenceOf(1));
+    }
+    const steps: (readonly string[])[] = [];
+    const settle = folder.settle.bind(folder);
+    folder.settle = async (waiting, gone) => {
+      steps.push([...waiting, ...gone].map(dirname));
+      await settle(waiting, gone);
+    };
+    await table.compact(fenceOf(1));
+    const days = table.manifest.files.map(({ path }) => dirname(path));
+    assert.equal(days.length, 3);
+    const joined = steps.filter((step) => step.length > 0);
+    assert.deepEqual(
+      joined,
+      days.map((one) => [one, one, one]),
     );
   });
 

@@ -35,14 +35,8 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** The settings whose values operators see; of all others they see whether they are set. */
-const visible: readonly SettingName[] = [
-  ...(['data', 'storeConnections', 'exchange', 'source', 'baseUrl', 'feed'] as const),
-  'ratePerSecond',
-  ...(['limit', 'workers', 'chunkConcurrency', 'mode', 'leaseSeconds', 'pauseSecondsMax'] as const),
-  ...(['gapsMax', 'waitingMbMax', 'memoryMbMax', 's3Bucket', 's3Prefix', 's3Region'] as const),
-  ...(['host', 'port', 'operatorPort'] as const),
-];
+/** Settings of which operators see only whether they are set. */
+const hidden: readonly string[] = ['store', 'seedPath', 's3Endpoint', 'operatorToken'];
 const defaultPort = 7070;
 const showMs = 1_000;
 /** A product that is far behind lets the others have their turn after about so long. */
@@ -183,13 +177,13 @@ async function serverOf(
   panel.watch('breaker', breaker);
   if (exchange !== undefined) panel.watch('simulated exchange', exchange);
   const { host, port = defaultPort, data } = settings;
-  const ready = [ingest.database];
+  const names = Object.keys(settings) as SettingName[];
   const operator = {
     panel,
-    ready,
+    ready: [ingest.database],
     socket: operatorSocket(data),
     remote,
-    config: { values: { ...settings }, shown: visible },
+    config: { values: { ...settings }, shown: names.filter((name) => !hidden.includes(name)) },
   };
   const server = await createServer({ host, port, live: {}, operator, clock });
   const history = new FollowHistory();

@@ -26,6 +26,7 @@ import { duration, Progress, tellWork } from './progress.ts';
 
 interface RunOptions {
   readonly fullRefresh?: boolean;
+  readonly moved?: boolean;
   readonly since?: bigint;
   readonly until?: bigint;
   readonly maxRequests?: number;
@@ -45,6 +46,7 @@ export function runCommand(): Command {
     .description('fetch every trade that is not there yet, then bring the table up to date')
     .argument('[products...]', 'such as BTC-USD; default: those of the list (ingest products)')
     .option('--full-refresh', 'from the first trade on, beside what is there; swapped at the end')
+    .option('--moved', 'go on though the address is another one: the API there is the same')
     .addOption(timeOption('--since <time>', 'where a product begins that has nothing yet'))
     .addOption(timeOption('--until <time>', 'leave trades from then on for another time'))
     .option('--max-requests <number>', 'stop after so many requests', integerFrom1)
@@ -68,8 +70,8 @@ export function runCommand(): Command {
         maxRequests: options.maxRequests,
       });
       const products = await productsOf(named, ingest.settings, options.shard);
-      const { fullRefresh, since: sinceUs, until: untilUs } = options;
-      const harvester = ingest.harvester({ products, fullRefresh, sinceUs, untilUs });
+      const { fullRefresh, moved: isMoved, since: sinceUs, until: untilUs } = options;
+      const harvester = ingest.harvester({ products, fullRefresh, isMoved, sinceUs, untilUs });
       if (options.dryRun) await showPlan(harvester, ingest, options, stop.signal);
       else await harvest(harvester, ingest, options, stop.signal);
     });
@@ -258,7 +260,7 @@ export function transformCommand(): Command {
     .action(async (named: string[], { rebuild = false, json }: TransformOptions, self: Command) => {
       using stop = new StopRequest();
       await using ingest = await openFor(self, { signal: stop.signal });
-      const products = named.length > 0 ? named : undefined;
+      const products = harvestedOf(named, await ingest.book.products(stop.signal));
       using told = tellWork('Bringing the table up to date …');
       const transformer = await ingest.transformer();
       const done = await transformer.run({ products, rebuild, waits: false }, stop.signal);

@@ -65,8 +65,10 @@ export function filesCommand(): Command {
       await using ingest = await openFor(self, { readsOnly: true });
       const { place } = ingest.folder;
       const { files } = (await ingest.table()).manifest;
+      const known = files.map(({ product }) => product);
+      const wanted = new Set(harvestedOf(named, known));
       const rows = files
-        .filter(({ product }) => named.length === 0 || named.includes(product))
+        .filter(({ product }) => wanted.has(product))
         .map(({ path, ...file }) => ({ ...file, path: `${place}/${path}` }));
       const shown = rows.map(({ product, date, rows, bytes, path }) => {
         return { product, date, trades: rows, bytes, path };

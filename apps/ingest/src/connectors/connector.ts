@@ -52,6 +52,8 @@ export interface Connector extends AsyncDisposable {
   readonly name: string;
   /** Address of the API, without a slash at its end. */
   readonly baseUrl: string;
+  /** Address of its records: a history is continued from the same one only. */
+  readonly address: string;
   /** Trades in one answer, at most. */
   readonly pageSize: number;
   /** Rate that the exchange permits to all who ask it from one address. */
@@ -91,16 +93,12 @@ export interface ConnectorOptions {
   readonly baseUrl?: string | undefined;
   /** Address of the feed of live trades. @default that of the exchange, or below `baseUrl` */
   readonly feedUrl?: string | undefined;
-  /** Sent with every request. @default `spillway-ingest` and its version */
-  readonly userAgent?: string | undefined;
   /** Time that one request may take in all, in ms, from 1 to 2^31 - 1. @default 30,000 */
   readonly requestMsMax?: number | undefined;
   /** The longest `Retry-After` that is a matter of waiting, in ms, from 0. @default Infinity */
   readonly pauseMsMax?: number | undefined;
   /** Length of an answer at most, unpacked, in bytes, from 1. @default 64 MiB */
   readonly bytesMax?: number | undefined;
-  /** Connections that are open at once, at most; an integer from 1. @default 256 */
-  readonly connectionsMax?: number | undefined;
   /**
    * Runs each request that no `Harvest` runs (products, latest, positionAt): the place for the same
    * bucket and breaker. @default nothing but the request

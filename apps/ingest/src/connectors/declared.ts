@@ -19,6 +19,7 @@ export function declared(source: Declaration, options: DeclaredOptions = {}): Co
   const common = {
     name,
     baseUrl: api.baseUrl,
+    address: addressOf(source, api),
     pageSize: 'size' in pages ? pages.size : 100,
     rate: { ...source.limits, ratePerSecond: rateOf(source.limits) },
     hasDenseIds: pages.by !== 'moment',
@@ -30,6 +31,17 @@ export function declared(source: Declaration, options: DeclaredOptions = {}): Co
   if (pages.by === 'ids') return { ...common, ...byIds(source, api, reader) };
   if (reader !== undefined) return { ...common, ...byMoment(source, api, reader) };
   return { ...common, ...byPager(source, api) };
+}
+
+/**
+ * The address of pages, which the checkpoint keeps. Ports of this machine are left out: a tunnel or
+ * a simulated exchange has another one with each start.
+ */
+function addressOf({ address }: Declaration, { baseUrl }: Api): string {
+  const { protocol, host, hostname, pathname } = new URL(baseUrl);
+  const isHere = /^(localhost|127\..*|\[::1\])$/.test(hostname);
+  const path = address.replace(/^https?:\/\/[^/]+/, '');
+  return `${protocol}//${isHere ? hostname : host}${pathname.replace(/\/+$/, '')}${path}`;
 }
 
 type Way = Pick<Connector, 'start' | 'latest' | 'positionAt' | 'source'>;

@@ -24,11 +24,8 @@ type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
 /** Time for a connection, and attempts at the first one, within 5 s in all. */
 const connectMsMax = 4_000;
 const contactsMax = 3;
-const noConnection = new Set([
-  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
-  ...['UND_ERR_CONNECT_TIMEOUT', 'ERR_TLS_CERT_ALTNAME_INVALID'],
-]);
-
+const userAgent = 'spillway-ingest/0.1';
+const connectionsMax = 256;
 const unzip = promisify(gunzip);
 /** Bytes of a refusal that are read, and characters of it that are told. */
 const refusalBytesMax = 65_536;
@@ -53,14 +50,16 @@ export class ExchangeClient implements AsyncDisposable {
   readonly #buffer: Buffer = Buffer.allocUnsafeSlow(2 ** 20);
 
   constructor(options: ExchangeClientOptions) {
-    const { baseUrl, userAgent = 'spillway-ingest/0.1', requestMsMax = 30_000 } = options;
-    const { bytesMax = 64 * 2 ** 20, connectionsMax = 256, clock = systemClock } = options;
+    const {
+      baseUrl,
+      requestMsMax = 30_000,
+      bytesMax = 64 * 2 ** 20,
+      clock = systemClock,
+    } = options;
     const isAddress = URL.canParse(baseUrl) && /^https?:$/.test(new URL(baseUrl).protocol);
     check(isAddress, 'baseUrl', 'an http:// or https:// address', baseUrl);
     checkNumber('requestMsMax', requestMsMax, 1, 2 ** 31 - 1);
     checkInteger('bytesMax', bytesMax, 1);
-    checkInteger('connectionsMax', connectionsMax, 1);
-    check(/^[\x20-\x7e]+$/.test(userAgent), 'userAgent', 'plain text, not empty', userAgent);
     const { origin, pathname } = new URL(baseUrl);
     this.#options = options;
     this.#path = pathname.replace(/\/+$/, '');
@@ -87,6 +86,7 @@ export class ExchangeClient implements AsyncDisposable {
       const message = `${this.#options.exchange}: ${path}: no product is called . or ..`;
       throw ingestError('PRODUCT_UNKNOWN', message);
     }
+    const failedBefore = this.#failedContacts;
     using limit = deadline(this.#clock, this.#requestMsMax, signal);
     const { secretQuery = '' } = this.#options;
     const rest = secretQuery === '' ? '' : `${path.includes('?') ? '&' : '?'}${secretQuery}`;
@@ -105,10 +105,13 @@ export class ExchangeClient implements AsyncDisposable {
       const isPlain = coding === undefined || coding === 'identity';
       bytes = isPlain ? this.#joined(chunks) : await this.#unpacked(Buffer.concat(chunks), coding);
     } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      const { message: why = String(error) } = limit.signal.aborted
+        ? limit.signal.reason
+        : Object(error);
+      if (this.#isUnreachable(error, failedBefore)) throw this.#unreachable(why, error);
       if (limit.signal.aborted) throw limit.signal.reason;
       if (error instanceof Error && 'retryable' in error) throw error;
-      const why = error instanceof Error ? error.message : String(error);
-      if (this.#isUnreachable(error)) throw this.#unreachable(why, error);
       throw ingestError('EXCHANGE_FAILED', `${this.#options.exchange}: ${path}: ${why}`, {
         cause: error,
       });
@@ -130,10 +133,11 @@ export class ExchangeClient implements AsyncDisposable {
     }
   }
 
-  /** Nothing was ever there: a wrong address is more likely than an exchange that will be back. */
-  #isUnreachable(error: unknown): boolean {
-    if (this.#isReached || !noConnection.has(Object(error).code)) return false;
-    this.#failedContacts += 1;
+  /** Nothing has ever answered: the address is more likely wrong than the exchange away. */
+  #isUnreachable(error: unknown, failedBefore: number): boolean {
+    if (this.#isReached) return false;
+    // Those that were under way together are one.
+    this.#failedContacts = failedBefore + 1;
     const isTimeout = Object(error).code === 'UND_ERR_CONNECT_TIMEOUT';
     return isTimeout || this.#failedContacts >= contactsMax;
   }

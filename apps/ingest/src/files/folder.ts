@@ -85,15 +85,15 @@ const holdsAtOnce = 8;
 /** Holds all of them, or none. */
 export async function holdAll(
   folder: Folder,
-  files: readonly { readonly file: string }[],
+  paths: readonly string[],
   signal?: AbortSignal,
 ): Promise<HeldFiles> {
   const held: HeldFile[] = [];
   let next = 0;
   const work = async (): Promise<void> => {
-    for (let at = next; at < files.length; at = next) {
+    for (let at = next; at < paths.length; at = next) {
       next += 1;
-      held[at] = await folder.hold((files[at] as { file: string }).file, signal);
+      held[at] = await folder.hold(paths[at] as string, signal);
     }
   };
   const discard = async (): Promise<void> => {

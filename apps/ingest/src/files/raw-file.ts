@@ -111,13 +111,14 @@ export async function writeRawFile(
   pages: readonly TradePage[],
   signal?: AbortSignal,
 ): Promise<RawFile | undefined> {
-  const extent = new Extent(range);
+  const extent = extentOf(range, pages);
+  if (extent.trades === 0) return undefined;
   const chunks: Uint8Array[] = [];
   let packed: Promise<Uint8Array> | undefined;
   // Piece by piece, as 100,000 trades at once would hold up the event loop for milliseconds; and in
   // equal pieces, as the bytes that zstd makes depend on how its input is cut.
   const length = pages.reduce((sum, { lines }) => sum + lines.length, 0);
-  for (const piece of pieces(extent.lines(pages), Math.min(length, pieceBytes))) {
+  for (const piece of pieces(pages, Math.min(length, pieceBytes))) {
     signal?.throwIfAborted();
     const before = packed;
     packed = compress(piece);
@@ -125,14 +126,12 @@ export async function writeRawFile(
     if (before !== undefined) chunks.push(await before);
   }
   if (packed !== undefined) chunks.push(await packed);
-  if (extent.trades === 0) return undefined;
-  const { trades, firstId, lastId, firstUs, lastUs } = extent;
-  const file = rawFileName({ ...range, firstUs });
+  const file = rawFileName({ ...range, firstUs: extent.firstUs });
   const bytes = Buffer.concat(chunks);
   await folder.write(file, bytes, signal);
   const { from, to } = range;
   const sha256 = createHash('sha256').update(bytes).digest('hex');
-  return { file, from, to, trades, firstId, lastId, firstUs, lastUs, bytes: bytes.length, sha256 };
+  return { file, from, to, ...extent, bytes: bytes.length, sha256 };
 }
 
 /** SHA-256 of a file of this machine, in hex. */
@@ -184,13 +183,13 @@ export function inOrderOfId(pages: readonly TradePage[]): readonly TradePage[] {
  * The same bytes, cut anew: only the last piece is smaller than the others. A piece is good until
  * the one after the next is asked for.
  */
-function* pieces(lines: Iterable<Uint8Array>, size: number): Generator<Uint8Array> {
+function* pieces(pages: readonly TradePage[], size: number): Generator<Uint8Array> {
   let piece = Buffer.allocUnsafeSlow(size);
   let other = Buffer.alloc(0);
   let used = 0;
-  for (const page of lines) {
-    for (let at = 0; at < page.length; ) {
-      const part = page.subarray(at, at + size - used);
+  for (const { lines } of pages) {
+    for (let at = 0; at < lines.length; ) {
+      const part = lines.subarray(at, at + size - used);
       piece.set(part, used);
       at += part.length;
       used += part.length;
@@ -204,39 +203,27 @@ function* pieces(lines: Iterable<Uint8Array>, size: number): Generator<Uint8Arra
   if (used > 0) yield piece.subarray(0, used);
 }
 
-/** Counts what the pages hold while they pass. */
-class Extent {
-  trades = 0;
-  firstId = -1;
-  lastId = -1;
-  firstUs = Infinity;
-  lastUs = -Infinity;
-  readonly #range: Omit<RawRange, 'firstUs'>;
-
-  constructor(range: Omit<RawRange, 'firstUs'>) {
-    this.#range = range;
-  }
-
-  *lines(pages: readonly TradePage[]): Generator<Uint8Array> {
-    for (const { ids, timesUs, lines } of pages) {
-      for (const id of ids) this.#addId(id);
-      for (const us of timesUs) {
-        const time = Number(us);
-        if (time < this.firstUs) this.firstUs = time;
-        if (time > this.lastUs) this.lastUs = time;
+/** Ids and times of the pages; throws where ids do not ascend or leave the range. */
+function extentOf(
+  { exchange, product, from, to }: Omit<RawRange, 'firstUs'>,
+  pages: readonly TradePage[],
+) {
+  let [trades, firstId, lastId, firstUs, lastUs] = [0, -1, -1, Infinity, -Infinity];
+  for (const { ids, timesUs } of pages) {
+    for (const id of ids) {
+      if (id <= lastId || id < from || id >= to) {
+        const what = `${exchange} ${product}: trade ${id} after ${lastId}`;
+        throw ingestError('RAW_INVALID', `${what} in the range ${from} to ${to}`);
       }
-      if (lines.length > 0) yield lines;
+      if (trades === 0) firstId = id;
+      lastId = id;
+      trades += 1;
+    }
+    for (const us of timesUs) {
+      const time = Number(us);
+      if (time < firstUs) firstUs = time;
+      if (time > lastUs) lastUs = time;
     }
   }
-
-  #addId(id: number): void {
-    const { exchange, product, from, to } = this.#range;
-    if (id <= this.lastId || id < from || id >= to) {
-      const what = `${exchange} ${product}: trade ${id} after ${this.lastId}`;
-      throw ingestError('RAW_INVALID', `${what} in the range ${from} to ${to}`);
-    }
-    if (this.trades === 0) this.firstId = id;
-    this.lastId = id;
-    this.trades += 1;
-  }
+  return { trades, firstId, lastId, firstUs, lastUs };
 }

@@ -169,6 +169,7 @@ export class Harvester {
     this.#sink = new TradeSink({
       ...{ store, folder, book, runId: this.runId, clock },
       hasDenseIds: connector.hasDenseIds,
+      address: connector.address,
       isFeed: options.isFeed,
     });
     this.#harvest = new Harvest<TradePage, TradePosition>({

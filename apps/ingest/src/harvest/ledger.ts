@@ -19,6 +19,8 @@ export interface ProductCheckpoint {
   readonly harvest: HarvestCheckpoint<TradePosition>;
   /** Position at which it began when there was nothing yet. */
   readonly begin: TradePosition;
+  /** Address that its records came from; checkpoints of earlier programs have none. */
+  readonly address?: string;
   /** Trades committed so far. */
   readonly trades: number;
   /** The highest id committed; 0 for none. */
@@ -81,8 +83,7 @@ function checksumOf(body: Json): string {
 /** The same text for the same value, in whatever order a database gives back its keys. */
 function canonical(value: Json): string {
   return JSON.stringify(value, (_key, part: Json) => {
-    const isObject = typeof part === 'object' && part !== null && !Array.isArray(part);
-    if (!isObject) return part;
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
     return Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)));
   });
 }
@@ -153,9 +154,11 @@ export class ProductLedger {
     return this.#change(product, (now) => now, signal);
   }
 
-  /** The generation to build by a full refresh: one that was begun goes on. */
-  async beginRefresh(product: string, signal?: AbortSignal): Promise<number> {
-    const next = ({ current, building }: Generations) => building ?? current + 1;
+  /** The generation to build by a full refresh, above `after`: one that was begun goes on. */
+  async beginRefresh(product: string, signal?: AbortSignal, after = 0): Promise<number> {
+    const next = ({ current, building = 0 }: Generations) => {
+      return building > after ? building : Math.max(current, after) + 1;
+    };
     const change = (now: Generations) => ({ ...now, building: next(now) });
     return (await this.#change(product, change, signal)).building as number;
   }
@@ -178,7 +181,7 @@ export class ProductLedger {
         ProductLedger.checkpointName(sourceName({ ...of, generation: one })),
       ) as [string, string];
       const { records } = await this.#store.read([name, old, built], { signal });
-      const [now, ...[oldRecord, builtRecord]] = records;
+      const [now, oldRecord, builtRecord] = records;
       if (generationsOf(now).current !== current) continue;
       if (generationsOf(now).building !== generation) throw replaced(of, current);
       const before = oldRecord && readable(old, oldRecord.value);
@@ -224,21 +227,24 @@ export class ProductLedger {
       const { from, to, contradicted, contradiction } = feed;
       // A comparison that began later leaves a part before it that nobody has compared.
       const next = compared.from <= from ? Math.min(to, Math.max(from, compared.to)) : from;
-      const sum = {
-        contradicted: contradicted + compared.contradicted,
-        contradiction: contradiction ?? compared.contradiction,
-      };
-      return { ...checkpoint, feed: { from: next, to, ...sum } };
+      const sum = contradicted + compared.contradicted;
+      const first = contradiction ?? compared.contradiction;
+      return { ...checkpoint, feed: { from: next, to, contradicted: sum, contradiction: first } };
     };
-    await this.change(of, change, (changes) => changes, signal);
+    await this.change(of, change, signal);
+  }
+
+  /** Notes in the checkpoint that its records come from another address from now on. */
+  async noteAddress(of: ProductGeneration, address: string, signal?: AbortSignal): Promise<void> {
+    await this.change(of, (checkpoint) => ({ ...checkpoint, address }), signal);
   }
 
   /** Changes a checkpoint, in one commit that `guard` may bind to a lease. */
   async change(
     of: ProductGeneration,
     change: (checkpoint: ProductCheckpoint) => ProductCheckpoint | undefined,
-    guard: (changes: readonly StoreChange[]) => readonly StoreChange[],
     signal?: AbortSignal,
+    guard: (changes: readonly StoreChange[]) => readonly StoreChange[] = (changes) => changes,
   ): Promise<void> {
     const name = ProductLedger.checkpointName(sourceName(of));
     for (;;) {
@@ -260,17 +266,13 @@ export class ProductLedger {
     const commits = (await this.checkpoint(of, signal))?.harvest.commits ?? 0;
     const entries: RawEntry[] = [];
     for (let from = after + 1; from <= commits; from += namesMax) {
-      const numbers = Array.from(
-        { length: Math.min(namesMax, commits + 1 - from) },
-        (_, at) => from + at,
-      );
-      const names = numbers.map((commit) => ProductLedger.ledgerName(source, commit));
+      const length = Math.min(namesMax, commits + 1 - from);
+      const names = Array.from({ length }, (_, at) => ProductLedger.ledgerName(source, from + at));
       const { records } = await this.#store.read(names, { signal });
       for (const [at, record] of records.entries()) {
         // A commit that only noted gaps has no file.
-        if (record === undefined) continue;
-        const file = record.value as unknown as RawFile;
-        entries.push({ ...file, ...of, commit: numbers[at] as number });
+        const file = record?.value as RawFile | undefined;
+        if (file !== undefined) entries.push({ ...file, ...of, commit: from + at });
       }
     }
     return entries;
@@ -377,7 +379,7 @@ export async function acceptGaps(
     count = gaps.length;
     return { ...rest, harvest: { ...harvest, gaps: [] }, accepted: [...accepted, ...gaps] };
   };
-  await context.book.change(of, accept, (changes) => lease.guard(changes), lease.signal);
+  await context.book.change(of, accept, lease.signal, (changes) => lease.guard(changes));
   return count;
 }
 

@@ -13,6 +13,8 @@ import {
 export interface Wish {
   /** Makes each product anew, beside what is there; the swap comes at the end. @default false */
   readonly fullRefresh?: boolean | undefined;
+  /** The address is another one than before, and the API there is the same. @default false */
+  readonly isMoved?: boolean | undefined;
   /** UNIX time in microseconds: where a product begins that has nothing yet. */
   readonly sinceUs?: bigint | undefined;
   /** UNIX time in microseconds: trades from then on are left. */
@@ -55,9 +57,21 @@ export async function planProduct(
     const why = 'its end is known by the answers only';
     throw ingestError('SOURCE_INVALID', `${exchange}: --until: ${why}`);
   }
-  const generation = await generationOf(product, book, wish, isDry, signal);
-  const of = { exchange, product, generation };
-  const checkpoint = await book.checkpoint(of, signal);
+  const of = {
+    exchange,
+    product,
+    generation: await generationOf(product, book, wish, isDry, signal),
+  };
+  let checkpoint = await book.checkpoint(of, signal);
+  if (isElsewhere(checkpoint, connector)) {
+    if (wish.fullRefresh) {
+      // What was begun of another address is left, as any history that was replaced.
+      if (isDry) of.generation += 1;
+      else of.generation = await book.beginRefresh(product, signal, of.generation);
+      checkpoint = undefined;
+    } else if (!wish.isMoved) throw addressChanged(product, checkpoint, connector);
+    else if (!isDry) await book.noteAddress(of, connector.address, signal);
+  }
   if (latest === undefined && (checkpoint?.highestId ?? 0) > 0) {
     const message = `${product}: ${exchange} gave no newest trade`;
     const known = `trade ${checkpoint?.highestId} is here already`;
@@ -82,6 +96,22 @@ export async function planProduct(
   const trades = checkpoint?.trades ?? 0;
   const isOpen = latest === Infinity;
   return { ...of, name, begin, from, to, isOpen, pages, gaps, trades, source };
+}
+
+function isElsewhere(checkpoint: ProductCheckpoint | undefined, { address }: Connector): boolean {
+  return (checkpoint?.address ?? address) !== address;
+}
+
+/** Two sources must not become one history, and a history that moved must not begin anew. */
+function addressChanged(
+  product: string,
+  checkpoint: ProductCheckpoint | undefined,
+  { address }: Connector,
+): Error {
+  const what = `${product}: its history came from ${checkpoint?.address}, now ${address} is asked`;
+  const moved = 'add --moved to go on if that is the same API';
+  const remedy = `${moved}, or --full-refresh to make the history anew; another API needs a --data`;
+  return ingestError('ADDRESS_CHANGED', `${what}; ${remedy} of its own`);
 }
 
 /** The newest id; for a name that it does not know, what to do about it. */

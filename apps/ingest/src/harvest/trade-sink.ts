@@ -22,6 +22,8 @@ import {
 
 export interface TradeSinkOptions extends Pick<Context, 'store' | 'folder' | 'book' | 'clock'> {
   readonly hasDenseIds: boolean;
+  /** Noted in each checkpoint. */
+  readonly address: string;
   /** The trades come by a feed, and are to be compared with the REST API. @default false */
   readonly isFeed?: boolean | undefined;
   /** Noted in each checkpoint. */
@@ -111,11 +113,12 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     batch: HarvestBatch<TradePage, TradePosition>,
     file: RawFile | undefined,
   ): ProductCheckpoint {
-    const { runId, clock, isFeed } = this.#options;
+    const { runId, clock, isFeed, address } = this.#options;
     const feed = isFeed ? feedProof(stored?.feed, batch) : stored?.feed;
     return {
       harvest,
       begin: stored?.begin ?? of.begin,
+      address,
       ...(stored?.accepted === undefined ? {} : { accepted: stored.accepted }),
       ...(feed === undefined ? {} : { feed }),
       trades: (stored?.trades ?? 0) + (file?.trades ?? 0),

@@ -2,7 +2,7 @@ import { idOf } from '../connectors/connector.ts';
 import type { IdRange } from '../connectors/page.ts';
 import { holdAll } from '../files/folder.ts';
 import { hashOf, type RawEntry, rawFilesOf } from '../files/raw-file.ts';
-import { type FeedProof, ProductLedger } from '../harvest/ledger.ts';
+import { type AcceptedGap, type FeedProof, ProductLedger } from '../harvest/ledger.ts';
 import type { Ingest } from '../open.ts';
 import { lateCount, quoted, type Row, usualTypes } from '../table/engine.ts';
 import {
@@ -35,13 +35,16 @@ export async function expectedProducts(
       const { position } = harvest;
       // Trades that are read by moments have ids with holes of their own.
       const hasDenseIds = typeof position === 'number' || position.by !== undefined;
-      const harvested = { from: idOf(begin), to: idOf(position) };
-      const gaps = harvest.gaps.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
-      const accepted = taken.map(({ from, to }) => ({ from: idOf(from), to: idOf(to) }));
+      const harvested = rangeOf({ from: begin, to: position });
+      const [gaps, accepted] = [harvest.gaps.map(rangeOf), taken.map(rangeOf)];
       ledgers.push({ ...of, entries, harvested, gaps, accepted, feed, hasDenseIds });
     }
   }
   return ledgers;
+}
+
+function rangeOf({ from, to }: AcceptedGap): IdRange {
+  return { from: idOf(from), to: idOf(to) };
 }
 
 /** Checkpoint and ledger of one product: the table must hold what they say. */
@@ -214,7 +217,11 @@ class Check {
       next = lastId + 1;
     }
     if (entries.length === 0 || files.length === 0) return;
-    await using held = await holdAll(this.#table.folder, entries, this.#signal);
+    await using held = await holdAll(
+      this.#table.folder,
+      entries.map(({ file }) => file),
+      this.#signal,
+    );
     // A second thread takes as much memory again for long records.
     await this.#view.engine.run('SET threads = 1', this.#signal);
     const key = keySql(types).join();

@@ -98,12 +98,16 @@ function arrowType(type: DuckDBType): DataType {
 /** One column of a batch, in the buffers of its type. */
 function arrowData({ type }: Field, values: readonly DuckDBValue[]): Data {
   const { length } = values;
-  const nullBitmap = new Uint8Array(Math.ceil(length / 8));
-  let nullCount = 0;
-  for (const [at, value] of values.entries()) {
-    if (value === null) nullCount += 1;
-    else nullBitmap[at >> 3] = (nullBitmap[at >> 3] as number) | (1 << (at & 7));
-  }
+  /** One bit for each value, the lowest first. */
+  const bits = (is: (value: DuckDBValue) => boolean): Uint8Array => {
+    const bytes = new Uint8Array(Math.ceil(length / 8));
+    for (const [at, value] of values.entries()) {
+      if (is(value)) bytes[at >> 3] = (bytes[at >> 3] as number) | (1 << (at & 7));
+    }
+    return bytes;
+  };
+  const nullBitmap = bits((value) => value !== null);
+  const nullCount = values.filter((value) => value === null).length;
   const common = { length, nullCount, nullBitmap };
   const each = <T>(read: (value: never) => T, none: T): T[] =>
     values.map((value) => (value === null ? none : read(value as never)));
@@ -129,11 +133,7 @@ function arrowData({ type }: Field, values: readonly DuckDBValue[]): Data {
     return makeData({ type, ...common, data: Int32Array.from(days) });
   }
   if (type instanceof Bool) {
-    const data = new Uint8Array(nullBitmap.length);
-    for (const [at, value] of values.entries()) {
-      if (value === true) data[at >> 3] = (data[at >> 3] as number) | (1 << (at & 7));
-    }
-    return makeData({ type, ...common, data });
+    return makeData({ type, ...common, data: bits((value) => value === true) });
   }
   const texts = each((value: DuckDBValue) => Buffer.from(String(value)), Buffer.alloc(0));
   const valueOffsets = new Int32Array(length + 1);

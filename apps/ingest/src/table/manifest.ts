@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { dirname } from 'node:path/posix';
 import { ingestError } from '../errors.ts';
 import type { Folder } from '../files/folder.ts';
 import type { RawEntry } from '../files/raw-file.ts';
@@ -106,13 +107,7 @@ function decodeManifest(bytes: Uint8Array, version: number, place: string): Mani
   throw corrupt(place, `it is version ${manifest.version}, and has the name of ${version}`);
 }
 
-type Encoded = Manifest & {
-  readonly format?: unknown;
-  readonly formatVersion?: unknown;
-  readonly sha256?: unknown;
-};
-
-function parsed(text: string, place: string): Encoded {
+function parsed(text: string, place: string): Manifest & Readonly<Record<string, unknown>> {
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -206,13 +201,32 @@ export class ManifestChain {
     if (!isMade && !Buffer.from(bytes).equals(await this.#folder.read(path))) {
       throw ingestError('TABLE_STALE', `${place}: another process has changed the table meanwhile`);
     }
-    const old = new Set(before.files.map((file) => file.path));
-    const now = new Set(manifest.files.map((file) => file.path));
-    const placed = [...now].filter((one) => !old.has(one));
-    const replaced = [...old].filter((one) => !now.has(one));
-    await this.#folder.settle(placed, [...replaced, manifestPath(before.version)]);
+    for (const { placed, gone } of steps(before, manifest)) await this.#folder.settle(placed, gone);
+    await this.#folder.delete(manifestPath(before.version));
     return manifest;
   }
+}
+
+/**
+ * Files that take their places and those they replace. A day whose number of rows stays, as where
+ * files are joined, is a step of its own: readers of all files find both for a moment only. A trade
+ * may move from one to another of the other days, so they are one step.
+ */
+function steps(before: Manifest, now: Manifest) {
+  const old = new Set(before.files.map(({ path }) => path));
+  const kept = new Set(now.files.map(({ path }) => path));
+  const placed = now.files.filter(({ path }) => !old.has(path));
+  const gone = before.files.filter(({ path }) => !kept.has(path));
+  const rows = new Map<string, number>();
+  const add = ({ path }: TableFile, more: number) =>
+    rows.set(dirname(path), (rows.get(dirname(path)) ?? 0) + more);
+  for (const file of placed) add(file, file.rows);
+  for (const file of gone) add(file, -file.rows);
+  const stepOf = (path: string): string => (rows.get(dirname(path)) === 0 ? dirname(path) : '');
+  const pathsOf = (files: readonly TableFile[], step: string): readonly string[] =>
+    files.map(({ path }) => path).filter((path) => stepOf(path) === step);
+  const all = new Set([...placed, ...gone].map(({ path }) => stepOf(path)));
+  return [...all].map((step) => ({ placed: pathsOf(placed, step), gone: pathsOf(gone, step) }));
 }
 
 /** Files in the folder of the table that are not of its state. */

@@ -190,7 +190,11 @@ export class Merge implements AsyncDisposable {
   }
 
   async #stageAll(name: ProductName, piece: readonly RawEntry[], lines: Lines): Promise<void> {
-    await using held = await holdAll(this.#folder, piece, this.#signal);
+    await using held = await holdAll(
+      this.#folder,
+      piece.map(({ file }) => file),
+      this.#signal,
+    );
     if ('declared' in lines) await this.#stageRecords(name, held.paths);
     else await this.#stageTrades(name, held.paths, lines);
     await this.#checkStage(name, piece);
@@ -331,8 +335,11 @@ export class Merge implements AsyncDisposable {
   }
 
   async #hold(files: readonly TableFile[]): Promise<HeldFiles> {
-    const paths = files.map(({ path }) => ({ file: path }));
-    return await holdAll(this.#folder, paths, this.#signal);
+    return await holdAll(
+      this.#folder,
+      files.map(({ path }) => path),
+      this.#signal,
+    );
   }
 
   async #run(sql: string): Promise<void> {

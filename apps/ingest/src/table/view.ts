@@ -86,7 +86,7 @@ export class TableView implements AsyncDisposable {
     const { manifest, files } = state;
     const held = await holdAll(
       folder,
-      files.map(({ path }) => ({ file: path })),
+      files.map(({ path }) => path),
       signal,
     );
     let engine: Engine | undefined;
