@@ -40,7 +40,3 @@ export class UnavailableArticleError extends SpillwayError {
     this.reason = reason;
   }
 }
-
-export function unavailableError(answer: Unavailable): UnavailableArticleError {
-  return new UnavailableArticleError(answer);
-}

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { type Clock, every, Panel, type Part, Service, wallClock } from 'spillway';
 import { createServer, type HttpServer, type OperatorOptions, RecentErrors } from 'spillway-http';
 import { Database } from 'spillway-sql';
@@ -174,7 +173,7 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const watched = { embedder, fetcher, tastes, training, embedding, library, refresh };
   for (const [name, part] of Object.entries(watched)) panel.watch(name, part);
   panel.watch('database', parts.storage.database);
-  const key = await sessionKey(parts.storage);
+  const key = await parts.storage.secret('session_key');
   const { imageFolder: folder, imageBytesMax: bytesMax } = parts;
   const images = await Images.open({ fetcher, key, folder, bytesMax, clock });
   panel.watch('images', images);
@@ -225,14 +224,4 @@ async function openEmbedder(
   options: OpenRankerOptions['embedder'] = {},
 ): Promise<DocumentEmbedder> {
   return 'embed' in options ? options : await Embedder.open(options);
-}
-
-/** Signs the sessions of the reader's page; the same one after a restart. */
-async function sessionKey(storage: RankerStorage): Promise<string> {
-  const name = 'session_key';
-  const known = await storage.document(name);
-  if (typeof known === 'string') return known;
-  const key = randomBytes(32).toString('base64url');
-  await storage.setDocument(name, key);
-  return key;
 }

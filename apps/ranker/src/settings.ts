@@ -58,6 +58,12 @@ export interface Settings {
 
 const dayMs = 86_400_000;
 
+/** An integer, or with {@link decimal} any number, from `min` to `max`. */
+const whole = <T extends number | undefined>(about: string, absent: T, min: number, max: number) =>
+  number(about, { absent, min, max });
+const decimal = (about: string, absent: number, min: number, max: number) =>
+  number(about, { absent, min, max, isWhole: false });
+
 /** Each setting in the order in which it is shown. */
 export const settingRules: SettingRules<Settings> = {
   data: text('where everything is kept (default ./data)', {
@@ -75,25 +81,22 @@ export const settingRules: SettingRules<Settings> = {
     absentIn: (data) => `sqlite:${join(data, 'ranker.db')}`,
     hides: 'password',
   }),
-  databaseConnections: number('connections of a process to Postgres at most', {
-    absent: 10,
-    min: 1,
-    max: 1_000,
-  }),
+  databaseConnections: whole('connections of a process to Postgres at most', 10, 1, 1_000),
   host: text('address to listen at (default 127.0.0.1)', {
     absent: '127.0.0.1',
     value: '<address>',
     rule: 'an address or a name',
     pattern: /^[\w.:-]+$/,
   }),
-  port: number('port to listen at, 0 for a free one', { absent: 19_090, min: 0, max: 65_535 }),
+  port: whole('port to listen at, 0 for a free one', 19_090, 0, 65_535),
   compat: flag('whether to answer on a second port exactly as news-score does', false),
-  compatPort: number('that port, 0 for a free one', { absent: 19_091, min: 0, max: 65_535 }),
-  operatorPort: number('a second port for operators, who send the token (default: none)', {
-    absent: undefined,
-    min: 0,
-    max: 65_535,
-  }),
+  compatPort: whole('that port, 0 for a free one', 19_091, 0, 65_535),
+  operatorPort: whole(
+    'port for operators, who send the token (default: none)',
+    undefined,
+    0,
+    65_535,
+  ),
   operatorToken: text('the token for that port (default: none)', {
     absent: '',
     value: '<word>',
@@ -124,117 +127,39 @@ export const settingRules: SettingRules<Settings> = {
     words: ['fp16', 'fp32', 'int8'],
     absent: 'int8',
   }),
-  workers: number('threads that embed; 0: one less than cores, at most 4', {
-    absent: 0,
-    min: 0,
-    max: 64,
-  }),
-  workerAgeMs: number('a worker is replaced after this', {
-    absent: 600_000,
-    min: 1_000,
-    max: dayMs,
-  }),
-  workerIntervalMs: number('from one replacement of a worker to the next', {
-    absent: 60_000,
-    min: 0,
-    max: dayMs,
-  }),
-  workerHeapMb: number('a worker is replaced above this heap', {
-    absent: 512,
-    min: 32,
-    max: 65_536,
-  }),
-  articlesMax: number('articles being embedded at once; one more gets 503', {
-    absent: 64,
-    min: 1,
-    max: 10_000,
-  }),
-  sentencesMax: number('sentences of an article that are embedded', {
-    absent: 16,
-    min: 1,
-    max: 400,
-  }),
-  rankMs: number('how long an answer may take', { absent: 30_000, min: 100, max: 600_000 }),
+  workers: whole('threads that embed; 0: one less than cores, at most 4', 0, 0, 64),
+  workerAgeMs: whole('a worker is replaced after this', 600_000, 1_000, dayMs),
+  workerIntervalMs: whole('from one replacement of a worker to the next', 60_000, 0, dayMs),
+  workerHeapMb: whole('a worker is replaced above this heap', 512, 32, 65_536),
+  articlesMax: whole('articles being embedded at once; one more gets 503', 64, 1, 10_000),
+  sentencesMax: whole('sentences of an article that are embedded', 16, 1, 400),
+  rankMs: whole('how long an answer may take', 30_000, 100, 600_000),
   browser: text('for pages that need scripts: auto, off or a path (default auto)', {
     absent: 'auto',
     value: '<auto|off|path>',
     rule: 'auto, off or a path',
     pattern: /./,
   }),
-  browserSandbox: flag(
-    'whether the browser must have its sandbox, which some containers forbid',
-    true,
-  ),
+  browserSandbox: flag('whether the browser has its sandbox, which some containers forbid', true),
   allowPrivate: words('private networks that may be fetched, or all (default: none)', {
     value: '<networks>',
     rule: 'networks like 192.168.1.0/24, or all',
     pattern: /^[0-9a-f.:]+(\/\d{1,3})?$|^all$/,
   }),
-  fetchMs: number('how long a fetch may take', { absent: 15_000, min: 100, max: 600_000 }),
-  pageMs: number('how long a fetch by the browser may take', {
-    absent: 45_000,
-    min: 100,
-    max: 600_000,
-  }),
-  pageBytes: number('the longest page or feed, in bytes', {
-    absent: 5_242_880,
-    min: 1_024,
-    max: 104_857_600,
-  }),
-  imageBytes: number('the disk space for pictures of articles, in bytes', {
-    absent: 536_870_912,
-    min: 1_048_576,
-    max: 1_099_511_627_776,
-  }),
-  textCharsMin: number('an article has at least so many characters', {
-    absent: 100,
-    min: 1,
-    max: 10_000,
-  }),
-  freshMs: number('how long a fetched text is good for', {
-    absent: dayMs,
-    min: 0,
-    max: 365 * dayMs,
-  }),
-  hostPerSecond: number('requests to one host each second', {
-    absent: 2,
-    min: 0.01,
-    max: 100,
-    isWhole: false,
-  }),
-  keepDays: number('unrated articles go after so many days', { absent: 90, min: 1, max: 36_500 }),
-  tastesMax: number('tastes in memory; others are loaded when asked for', {
-    absent: 64,
-    min: 1,
-    max: 10_000,
-  }),
-  retrainMs: number('changed tastes are trained intensively this often', {
-    absent: 7_200_000,
-    min: 60_000,
-    max: 365 * dayMs,
-  }),
-  ratingHalfLifeDays: number('a rating counts half after so many days', {
-    absent: 365,
-    min: 1,
-    max: 36_500,
-  }),
-  halfLifeHours: number('on the reader page an article counts half after so many hours', {
-    absent: 36,
-    min: 1,
-    max: 8_760,
-    isWhole: false,
-  }),
-  explorationShare: number('how much of that page is for articles of unsure score', {
-    absent: 0.1,
-    min: 0,
-    max: 0.5,
-    isWhole: false,
-  }),
-  listMax: number('how many articles that page orders, newest first', {
-    absent: 1_000,
-    min: 10,
-    max: 10_000,
-  }),
+  fetchMs: whole('how long a fetch may take', 15_000, 100, 600_000),
+  pageMs: whole('how long a fetch by the browser may take', 45_000, 100, 600_000),
+  pageBytes: whole('the longest page or feed, in bytes', 5_242_880, 1_024, 104_857_600),
+  imageBytes: whole('the disk space for pictures of articles, in bytes', 2 ** 29, 2 ** 20, 2 ** 40),
+  textCharsMin: whole('an article has at least so many characters', 100, 1, 10_000),
+  freshMs: whole('how long a fetched text is good for', dayMs, 0, 365 * dayMs),
+  hostPerSecond: decimal('requests to one host each second', 2, 0.01, 100),
+  keepDays: whole('unrated articles go after so many days', 90, 1, 36_500),
+  tastesMax: whole('tastes in memory; others are loaded when asked for', 64, 1, 10_000),
+  retrainMs: whole('changed tastes are trained this often', 7_200_000, 60_000, 365 * dayMs),
+  ratingHalfLifeDays: whole('a rating counts half after so many days', 365, 1, 36_500),
+  halfLifeHours: decimal('on the page an article counts half after so many hours', 36, 1, 8_760),
+  explorationShare: decimal('how much of that page is for articles of unsure score', 0.1, 0, 0.5),
+  listMax: whole('how many articles that page orders, newest first', 1_000, 10, 10_000),
 };
 
 export const settingsReader: SettingsReader<Settings> = new SettingsReader({

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { SpillwayError, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import type { FeedAnswer } from '../src/feeds/feed.ts';
-import type { FetchOptions } from '../src/fetching/fetcher.ts';
+import type { FetchOptions } from '../src/fetching/web.ts';
 import {
   FeedRefresh,
   feedIntervalMsMax,

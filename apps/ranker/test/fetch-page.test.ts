@@ -5,7 +5,8 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { VirtualClock } from 'spillway/testing';
 import type { Article as FetchedArticle } from '../src/fetching/article.ts';
-import type { Fetcher, FetchOptions } from '../src/fetching/fetcher.ts';
+import type { Fetcher } from '../src/fetching/fetcher.ts';
+import type { FetchOptions } from '../src/fetching/web.ts';
 import { html, openFetcher, openSite, type Reply, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);

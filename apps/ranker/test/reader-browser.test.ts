@@ -52,10 +52,18 @@ describe('the reader in a browser', () => {
     const first = await idsIn(tab);
     assert.equal(first.length, 9);
     for (const key of 'jjk') await tab.keyboard.press(key);
+    const loads: string[] = [];
+    tab.on('request', (request) => {
+      if (request.url().includes('open=')) loads.push(request.url());
+    });
     await tab.keyboard.press('o');
     await tab.locator(`#article[data-open="${String(first[0]).slice(2)}"] .prose p`).waitFor();
     assert.match(tab.url(), /open=/);
     await tab.locator(`#${first[0]} .item.read.here`).waitFor();
+    assert.equal(loads.length, 1, 'an article is loaded once');
+    // What is open stays as it is: a menu, or a place in the text.
+    await tab.getByText('More', { exact: true }).click();
+    await tab.getByRole('button', { name: 'Mark unread' }).waitFor();
     await tab.keyboard.press('s');
     await tab.getByRole('button', { name: 'Starred', pressed: true }).waitFor();
     await tab.keyboard.press('9');
@@ -74,6 +82,11 @@ describe('the reader in a browser', () => {
     await counts(tab, 0);
     await tab.keyboard.press('u');
     await says(tab, 'They are unread again');
+    await tab.locator('li[data-article]').nth(7).waitFor();
+    // A phone has no keys.
+    await tab.getByRole('button', { name: 'Mark all read' }).click();
+    await counts(tab, 0);
+    await tab.getByRole('button', { name: 'Take back' }).click();
     await tab.locator('li[data-article]').nth(7).waitFor();
     await tab.context().close();
   });
@@ -257,6 +270,12 @@ describe('the reader in a browser', () => {
       assert.equal(small, 0, 'buttons too small for a finger');
       await tab.getByRole('link', { name: 'Back to the list' }).click();
       await tab.locator('a.item').first().waitFor();
+      await tab.getByRole('button', { name: 'Mark all read' }).waitFor();
+      await tab.getByRole('link', { name: 'Feeds', exact: true }).click();
+      assert.equal(await tab.locator('.list').isVisible(), false, 'lists instead of the list');
+      await tab.getByRole('link', { name: 'Starred' }).click();
+      await tab.waitForURL('**/reader?list=starred');
+      await tab.locator('.list').waitFor();
       await tab.context().close();
     });
   }

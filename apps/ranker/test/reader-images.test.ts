@@ -74,7 +74,7 @@ describe('pictures of articles', () => {
     });
     const path = images.path(`${news.url}/other.png`, site.userId);
     const [, , signature] = signed.exec(path) ?? [];
-    const key = String(await site.ranker.storage.document('session_key'));
+    const key = await site.ranker.storage.secret('session_key');
     const { fetcher } = site.ranker;
     const own = await Images.open({ fetcher, key, clock: wallClock });
     for (const forged of [

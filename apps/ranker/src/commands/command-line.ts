@@ -4,7 +4,6 @@ import { type Command, Option } from 'commander';
 import * as cli from 'spillway-cli';
 import { UsageError } from 'spillway-cli';
 import { type Settings, settingsInHelp, settingsReader } from '../settings.ts';
-import { Client } from './client.ts';
 
 /** Gives a command all settings as flags; its help shows the usual ones. */
 export function withSettings(command: Command): Command {
@@ -33,10 +32,42 @@ export interface ServerFlags {
   readonly key?: string;
 }
 
-export function clientOf({ url, key }: ServerFlags): Client {
-  if (url !== undefined) return new Client({ url: url.replace(/\/$/, ''), key });
+/** Asks the server, with a body by POST; gives the answer's JSON, or throws what it said. */
+export async function call<Answer>(
+  flags: ServerFlags,
+  path: string,
+  body?: object,
+): Promise<Answer> {
+  const text = body && JSON.stringify(body);
+  return (await (await open(flags, path, text)).json()) as Answer;
+}
+
+/** The answer itself; a body is sent as a text of its type. */
+export async function open(
+  { url = defaultUrl(), key }: ServerFlags,
+  path: string,
+  body?: string,
+  type = 'application/json',
+): Promise<Response> {
+  const server = url.replace(/\/$/, '');
+  const headers = { ...(key !== undefined && { authorization: `Bearer ${key}` }) };
+  const sent = { method: 'POST', body, headers: { ...headers, 'content-type': type } };
+  const asked = body === undefined ? { headers } : sent;
+  const response = await fetch(`${server}${path}`, asked as RequestInit).catch((cause: unknown) => {
+    const how = 'start it with "ranker serve", or name another with --url';
+    throw new Error(`no server can be reached at ${server}; ${how}`, { cause });
+  });
+  if (response.ok) return response;
+  // Whatever is there may not speak our language.
+  const told = (await response.json().catch(() => ({}))) as { error?: Record<string, string> };
+  const { code, message = `answered ${response.status}` } = told.error ?? {};
+  if (code === 'KEY_NEEDED') throw new UsageError(`${message}; with --key, or in RANKER_KEY`);
+  throw new Error(code === undefined ? message : `${code}: ${message}`);
+}
+
+function defaultUrl(): string {
   const { port } = settingsReader.read({ flags: {}, environment: process.env }).settings;
-  return new Client({ url: `http://127.0.0.1:${port}`, key });
+  return `http://127.0.0.1:${port}`;
 }
 
 /** Rows of the same keys, one below the other; a score has two decimals. */

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { print } from 'spillway-cli';
 import {
-  clientOf,
+  call,
   examplesOf,
   itemOf,
   type ServerFlags,
@@ -43,7 +43,7 @@ export function rankCommand(): Command {
     .action(async (word: string, score: string | undefined, options: Flags) => {
       if (score !== undefined) return await correct(word, score, options);
       const body = { ...itemOf(word), ...(options.explain && { explain: true }) };
-      const answer = await clientOf(options).call<RankAnswer>('/rank', { method: 'POST', body });
+      const answer = await call<RankAnswer>(options, '/rank', body);
       print(answer, options.json, () => rankText(answer));
     });
   return withServer(command);
@@ -66,8 +66,7 @@ export function trainCommand(): Command {
 
 async function correct(word: string, score: string, options: Flags): Promise<void> {
   const body = { ...itemOf(word), score: scoreOf(score) };
-  const client = clientOf(options);
-  const answer = await client.call<CorrectAnswer>('/correct_rank', { method: 'POST', body });
+  const answer = await call<CorrectAnswer>(options, '/correct_rank', body);
   const { message, predicted, rank, version } = answer;
   print(answer, options.json, () => {
     return `${message}: ${predicted.toFixed(1)} before, ${rank.toFixed(1)} now (taste ${version})`;
@@ -83,7 +82,7 @@ export function articlesCommand(): Command {
     .addHelpText('after', examplesOf('articles', 'articles --search bridge --json'))
     .action(async (options: ServerFlags & { search?: string; limit: string }) => {
       const query = new URLSearchParams({ limit: options.limit, search: options.search ?? '' });
-      const answer = await clientOf(options).call<{ articles: Listed[] }>(`/articles?${query}`);
+      const answer = await call<{ articles: Listed[] }>(options, `/articles?${query}`);
       const rows = answer.articles.map(({ rank, vote, title, url }) => {
         return { rank: rank?.toFixed(1), vote, title, url };
       });

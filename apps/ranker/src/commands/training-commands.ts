@@ -2,14 +2,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
 import { print, UsageError } from 'spillway-cli';
-import {
-  clientOf,
-  examplesOf,
-  type ServerFlags,
-  scoreOf,
-  table,
-  withServer,
-} from './command-line.ts';
+import { call, examplesOf, type ServerFlags, scoreOf, table, withServer } from './command-line.ts';
 
 const itemsMax = 1_000;
 const lookMs = 1_000;
@@ -24,10 +17,8 @@ export function trainBulkCommand(): Command {
       const { items, wrong } = linesOf(textOf(options.file));
       for (const line of wrong) process.stderr.write(`ranker: ${line}\n`);
       if (items.length === 0) throw new UsageError('there is no line like https://example.org/a,8');
-      const client = clientOf(options);
       for (let at = 0; at < items.length; at += itemsMax) {
-        const body = { items: items.slice(at, at + itemsMax) };
-        await client.call('/train_bulk', { method: 'POST', body });
+        await call(options, '/train_bulk', { items: items.slice(at, at + itemsMax) });
       }
       const told = { count: items.length, skipped: wrong.length };
       print(told, options.json, () => {
@@ -70,8 +61,7 @@ export function fetchTrainingCommand(): Command {
     .description('fetch the texts of rated articles that have none')
     .addHelpText('after', examplesOf('fetch-training'))
     .action(async (options: ServerFlags) => {
-      const method = 'POST';
-      const answer = await clientOf(options).call<Told>('/fetch_training', { method });
+      const answer = await call<Told>(options, '/fetch_training', {});
       print(answer, options.json, () => answer.message);
     });
   return withServer(command);
@@ -89,9 +79,7 @@ export function retrainCommand(): Command {
     .addHelpText('after', examplesOf('retrain', 'retrain --quick'))
     .action(async (options: ServerFlags & { readonly quick?: boolean }) => {
       const body = { kind: options.quick ? 'quick' : 'intensive' };
-      const answer = await clientOf(options).call<Told & { training_samples: number }>('/retrain', {
-        ...{ method: 'POST', body },
-      });
+      const answer = await call<Told & { training_samples: number }>(options, '/retrain', body);
       print(answer, options.json, () => {
         return `${answer.message}, with ${answer.training_samples} ratings; see "ranker monitor"`;
       });
@@ -105,7 +93,7 @@ export function statsCommand(): Command {
     .description('show how many ratings there are and how good predictions were')
     .addHelpText('after', examplesOf('stats', 'stats --json'))
     .action(async (options: ServerFlags) => {
-      const answer = await clientOf(options).call<Record<string, unknown>>('/stats');
+      const answer = await call<Record<string, unknown>>(options, '/stats');
       print(answer, options.json, () => {
         const rows = flat(answer).map(([name, value]) => ({ name, value }));
         return table(rows, '');
@@ -133,10 +121,9 @@ export function monitorCommand(): Command {
     .option('--once', 'show what there is and end')
     .addHelpText('after', examplesOf('monitor', 'monitor --once --json'))
     .action(async (options: ServerFlags & { readonly once?: boolean }) => {
-      const client = clientOf(options);
       let last = '';
       for (;;) {
-        const answer = await client.call<Training>('/training');
+        const answer = await call<Training>(options, '/training');
         const text = options.json ? JSON.stringify(answer) : trainingText(answer);
         if (text !== last) process.stdout.write(`${text}\n`);
         last = text;
@@ -160,7 +147,7 @@ export function evaluateCommand(): Command {
     .addHelpText('after', examplesOf('evaluate', 'evaluate --json', 'evaluate --explanations'))
     .action(async (options: ServerFlags & { readonly explanations?: boolean }) => {
       const path = options.explanations ? '/evaluation/explanations' : '/evaluation';
-      const answer = await clientOf(options).call<Record<string, unknown>>(path);
+      const answer = await call<Record<string, unknown>>(options, path);
       print(answer, options.json, () => {
         if (options.explanations) return table([answer], '');
         const models = Object.entries(answer).filter(([, value]) => typeof value === 'object');

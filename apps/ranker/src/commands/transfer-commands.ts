@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
 import { Command } from 'commander';
 import { print, UsageError } from 'spillway-cli';
-import { clientOf, examplesOf, type ServerFlags, withServer } from './command-line.ts';
+import { examplesOf, open, type ServerFlags, withServer } from './command-line.ts';
 
 const type = 'application/x-ndjson';
 /** Lines are sent in pieces of about this many characters. */
@@ -17,7 +17,7 @@ export function exportCommand(): Command {
     .option('-o, --output <file>', 'where to (default: standard output)')
     .addHelpText('after', examplesOf('export -o mine.ndjson', 'export | gzip > mine.ndjson.gz'))
     .action(async (options: ServerFlags & { readonly output?: string }) => {
-      const { body } = await clientOf(options).open('/export');
+      const { body } = await open(options, '/export');
       const from = Readable.fromWeb(body as ReadableStream);
       const isFile = options.output !== undefined;
       const to = isFile ? createWriteStream(options.output as string) : process.stdout;
@@ -39,10 +39,9 @@ export function importCommand(): Command {
     .argument('<file>', 'the export, or - for standard input')
     .addHelpText('after', examplesOf('import mine.ndjson', 'import - < mine.ndjson'))
     .action(async (file: string, options: ServerFlags) => {
-      const client = clientOf(options);
       const sum = { ratings: 0, feeds: 0, rules: 0 };
       for (const body of piecesOf(file)) {
-        const done = await client.call<Imported>('/import', { method: 'POST', body, type });
+        const done = (await (await open(options, '/import', body, type)).json()) as Imported;
         sum.ratings += done.ratings;
         sum.feeds += done.feeds;
         sum.rules += done.rules;

@@ -1,22 +1,16 @@
-import type { PageImage } from './page-images.ts';
+import type { Extraction } from './extract-page.ts';
 import type { Unavailable, Validators } from './unavailable.ts';
 
 /** The place of the text: in the page, in its structured data, or after its scripts had run. */
 export type ArticleSource = 'static' | 'structured' | 'browser';
 
 /** The main text of a page, and what the page says about itself. */
-export interface Article {
-  readonly title: string;
-  /** Plain text; paragraphs are parted by an empty line. */
-  readonly text: string;
+export interface Article
+  extends Pick<Extraction, 'title' | 'text' | 'author' | 'published' | 'images'> {
   /** The same address wherever it is linked from; see `canonicalUrl`. */
   readonly url: string;
   /** The host it is from, without `www.`. */
   readonly source: string;
-  readonly author: string | undefined;
-  /** UNIX time in milliseconds. */
-  readonly published: number | undefined;
-  readonly images: readonly PageImage[];
   readonly how: ArticleSource;
   readonly validators: Validators;
 }

@@ -1,16 +1,9 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import type { FoundBrowser } from 'spillway-browser';
-import type { AddressGuard } from './address-guard.ts';
+import type { BrowserOptions, RenderedPage } from './browser.ts';
 import { webUrl } from './canonical-url.ts';
 import { GuardProxy } from './guard-proxy.ts';
 import { statusFailure } from './status-failure.ts';
 import { UnavailableError } from './unavailable.ts';
-
-export interface BrowserSessionOptions {
-  readonly found: FoundBrowser;
-  readonly sandbox?: boolean | undefined;
-  readonly guard: AddressGuard;
-}
 
 /** Types of resources that are not needed to read. */
 const blocked = /^(image|font|media|texttrack|manifest|ping|eventsource)$/;
@@ -42,11 +35,7 @@ export class BrowserSession {
   #ended: Promise<void> | undefined;
   pages = 0;
 
-  static async open({
-    found,
-    guard,
-    sandbox = true,
-  }: BrowserSessionOptions): Promise<BrowserSession> {
+  static async open({ found, guard, sandbox = true }: BrowserOptions): Promise<BrowserSession> {
     // It takes as long to load as all the rest of the program.
     const { chromium } = await import('playwright-core');
     const { path, env } = await found.prepare();
@@ -81,11 +70,7 @@ export class BrowserSession {
   }
 
   /** The page in a fresh context, once its text has come to rest. */
-  async render(
-    url: string,
-    charsMax: number,
-    signal: AbortSignal,
-  ): Promise<{ readonly url: string; readonly html: string }> {
+  async render(url: string, charsMax: number, signal: AbortSignal): Promise<RenderedPage> {
     this.pages += 1;
     this.#active += 1;
     let context: BrowserContext | undefined;
@@ -123,11 +108,7 @@ export class BrowserSession {
     return this.#ended;
   }
 
-  async #read(
-    page: Page,
-    url: string,
-    charsMax: number,
-  ): Promise<{ readonly url: string; readonly html: string }> {
+  async #read(page: Page, url: string, charsMax: number): Promise<RenderedPage> {
     // The signal ends what takes too long.
     page.setDefaultTimeout(0);
     page.on('popup', (popup) => void popup.close().catch(() => {}));

@@ -53,7 +53,7 @@ const waitMsMax = 30_000;
 const quietMs = 60_000;
 
 /** One browser for pages that need scripts: started when needed, never left behind. */
-export class Browser implements AsyncDisposable {
+export class Browser {
   readonly #settings: BrowserSettings;
   readonly #clock: Clock;
   readonly #lane: Lane;
@@ -131,10 +131,6 @@ export class Browser implements AsyncDisposable {
     this.#idle?.[Symbol.dispose]();
     await this.#starting?.catch(() => {});
     await this.#retire();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 
   async #render(url: string, signal: AbortSignal): Promise<RenderedPage> {

@@ -9,6 +9,7 @@ import { storyOf } from './story-text.ts';
 /** The readable part of a page, and the obstacles to reading it. */
 export interface Extraction {
   readonly title: string;
+  /** Plain text; paragraphs are parted by an empty line. */
   readonly text: string;
   readonly author: string | undefined;
   /** UNIX time in milliseconds. */

@@ -10,8 +10,8 @@ import { canonicalUrl, claimedUrl, siteOf, webUrl } from './canonical-url.ts';
 import type { Extraction } from './extract-page.ts';
 import { type ImageType, imageType } from './image-type.ts';
 import { Politeness, type PolitenessOptions } from './politeness.ts';
-import { type Unavailable, UnavailableError, type Validators } from './unavailable.ts';
-import { type Credentials, Web, type WebAnswer } from './web.ts';
+import { type Unavailable, UnavailableError } from './unavailable.ts';
+import { type FetchOptions, Web, type WebAnswer } from './web.ts';
 
 /** Settings of the browser; without a path one is looked for. */
 export interface FetcherBrowser
@@ -35,16 +35,6 @@ export interface FetcherOptions extends AddressGuardOptions {
   /** An article has at least so many characters. An integer from 1. @default 100 */
   readonly textCharsMin?: number | undefined;
   readonly clock?: Clock | undefined;
-}
-
-export interface FetchOptions {
-  /** The validators of an earlier answer. @default none */
-  readonly validators?: Validators | undefined;
-  /** Sent to the origin of the address alone. @default none */
-  readonly credentials?: Credentials | undefined;
-  /** The user it is for; users have their turn one after another. @default one for all */
-  readonly key?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** A picture that was fetched. */

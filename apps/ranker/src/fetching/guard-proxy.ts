@@ -19,7 +19,7 @@ const idleMsMax = 30_000;
  * The only way out of a browser: a proxy on this machine that connects to what the guard lets it
  * connect to. It sees every request of a page, those of scripts, sockets and redirects too.
  */
-export class GuardProxy implements AsyncDisposable {
+export class GuardProxy {
   readonly #guard: AddressGuard;
   readonly #server: Server;
   /** Bounded by what the server accepts, twice. */
@@ -49,10 +49,6 @@ export class GuardProxy implements AsyncDisposable {
     if (!this.#server.listening) return;
     this.#server.close();
     await once(this.#server, 'close');
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 
   #tunnel({ url: authority = '' }: IncomingMessage, socket: Duplex, head: Buffer): void {

@@ -32,6 +32,10 @@ const flat: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 const feedType = /^application\/((rss|atom|rdf)\+xml|feed\+json|json)$/i;
+/** Names of metadata that say when a page was published, the surest first. */
+const dateNames =
+  'article:published_time og:article:published_time datepublished date pubdate parsely-pub-date ' +
+  'dc.date.issued dc.date';
 const feedsMax = 10;
 const headingsMax = 10;
 
@@ -41,14 +45,7 @@ export function pageFacts(html: string): PageFacts {
   const { meta, links, structured } = found;
   const published = [
     structured?.published,
-    meta.get('article:published_time'),
-    meta.get('og:article:published_time'),
-    meta.get('datepublished'),
-    meta.get('date'),
-    meta.get('pubdate'),
-    meta.get('parsely-pub-date'),
-    meta.get('dc.date.issued'),
-    meta.get('dc.date'),
+    ...dateNames.split(' ').map((name) => meta.get(name)),
     found.time,
   ];
   const author = structured?.author ?? meta.get('author') ?? meta.get('article:author');
@@ -56,7 +53,7 @@ export function pageFacts(html: string): PageFacts {
     title: meta.get('og:title') ?? structured?.title ?? found.title,
     headings: found.headings,
     author: author && !/^https?:/.test(author) ? author.slice(0, 200) : undefined,
-    published: firstOf(published, readDate),
+    published: published.map((text) => readDate(text ?? '')).find((time) => time !== undefined),
     canonical: links.find((link) => /\bcanonical\b/i.test(link.get('rel') ?? ''))?.get('href'),
     feeds: feedsOf(links),
     structured,
@@ -64,17 +61,6 @@ export function pageFacts(html: string): PageFacts {
     needsScripts: found.needsScripts,
     depth: found.depth,
   };
-}
-
-function firstOf<T>(
-  texts: readonly (string | undefined)[],
-  read: (text: string) => T | undefined,
-): T | undefined {
-  for (const text of texts) {
-    const value = text === undefined ? undefined : read(text);
-    if (value !== undefined) return value;
-  }
-  return undefined;
 }
 
 function feedsOf(links: readonly ReadonlyMap<string, string>[]): string[] {

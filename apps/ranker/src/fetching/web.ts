@@ -27,14 +27,18 @@ export interface WebOptions {
 }
 
 /** A GET request. */
-export interface WebQuestion {
+export interface WebQuestion extends FetchOptions {
   readonly url: URL;
   /** The `Accept` header. */
   readonly accept: string;
   /** Fails with a reason if a content type, in small letters, is of no use. */
   readonly checkType: (type: string) => void;
+}
+
+export interface FetchOptions {
+  /** The validators of an earlier answer. @default none */
   readonly validators?: Validators | undefined;
-  /** Sent to the origin of `url` alone, wherever redirects lead. @default none */
+  /** Sent to the origin of the address alone, wherever redirects lead. @default none */
   readonly credentials?: Credentials | undefined;
   /** The user it is for; users have their turn one after another. @default one for all */
   readonly key?: string | undefined;
@@ -67,7 +71,7 @@ const waitMsMax = 20_000;
 const userAgent = 'Mozilla/5.0 (compatible; spillway-ranker; personal reader)';
 
 /** Asks servers of others: only public ones, politely, and never for more than can be taken. */
-export class Web implements AsyncDisposable {
+export class Web {
   readonly #guard: AddressGuard;
   readonly #politeness: Politeness;
   readonly #fetchMsMax: number;
@@ -120,10 +124,6 @@ export class Web implements AsyncDisposable {
     this.#stop.abort(new SpillwayError('LANE_CLOSED', 'no more is fetched'));
     await this.#lane.close();
     await this.#agent.destroy();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 
   #connector(): buildConnector.connector {

@@ -61,7 +61,7 @@ const changedMax = 10_000;
  * Trains tastes in the background, one at a time, on a thread of its own. Asking returns at once;
  * what is asked for again before it begins is done once.
  */
-export class TrainingQueue implements AsyncDisposable {
+export class TrainingQueue {
   readonly #options: TrainingQueueOptions;
   readonly #pool: Pool<Module>;
   readonly #backlog: Backlog<Request>;
@@ -160,10 +160,6 @@ export class TrainingQueue implements AsyncDisposable {
     this.#running?.abort.abort(new Error('the queue was closed'));
     await this.#backlog.close({ withinMs: 1_000 }).catch(() => {});
     await this.#pool.close({ withinMs: 1_000 });
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 
   async #train({ user, kind }: Request, closing: AbortSignal): Promise<void> {

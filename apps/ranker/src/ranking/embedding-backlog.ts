@@ -29,7 +29,7 @@ const failedMax = 10_000;
  * Makes the vectors that are missing: of articles that came by feeds, and of all of them after a
  * change of the model. One article at a time, so that whoever waits for an answer has the others.
  */
-export class EmbeddingBacklog implements AsyncDisposable {
+export class EmbeddingBacklog {
   readonly #options: Options;
   readonly #backlog: Backlog<'all'>;
   readonly #failed = new Set<string>();
@@ -73,10 +73,6 @@ export class EmbeddingBacklog implements AsyncDisposable {
   async close(): Promise<void> {
     await this.#backlog.close({ withinMs: 0 }).catch(() => {});
     await this.#texts.close({ withinMs: 0 }).catch(() => {});
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
   }
 
   async #embedAll(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { deadline, SingleFlight } from 'spillway';
-import { rankerError, unavailableError } from '../errors.ts';
+import { rankerError, UnavailableArticleError } from '../errors.ts';
 import { canonicalUrl, siteOf } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { ArticleText, EmbeddedDocument, ModelName } from '../learn/document.ts';
@@ -21,8 +21,7 @@ export function articleOfText({ text, title = '' }: BareText, now: number): Stor
   const url = `text:${hash}`;
   return {
     ...{ id: articleId(url), url, givenUrl: url, title, text, source: '' },
-    ...{ publishedAt: undefined, fetchedAt: now, etag: undefined, lastModified: undefined },
-    ...{ unavailable: undefined, addedAt: now },
+    ...{ publishedAt: undefined, fetchedAt: now, addedAt: now },
   };
 }
 
@@ -64,10 +63,6 @@ export class Library {
     this.#freshMs = options.freshMs ?? 86_400_000;
   }
 
-  get model(): ModelName {
-    return this.#options.embedder.model;
-  }
-
   get stats(): { readonly reading: number } {
     return { reading: this.#reading.size };
   }
@@ -79,7 +74,7 @@ export class Library {
   async read(item: Item, signal: AbortSignal, key?: string): Promise<ReadArticle> {
     if (!('url' in item)) {
       const article = articleOfText(item, this.#options.clock.now());
-      return { article, document: await this.#document(article, signal, false, key) };
+      return { article, document: await this.document(article, signal, false, key) };
     }
     const url = canonicalUrl(item.url);
     // Texts and samples are known by addresses that lead nowhere.
@@ -87,16 +82,11 @@ export class Library {
     const known = await this.#options.storage.articles.resolve(id, signal);
     // One that is being read is stored before its vectors are: who comes meanwhile waits for both.
     if (known !== undefined && this.#isFresh(known) && !this.#reading.has(id)) {
-      return { article: known, document: await this.#document(known, signal, true) };
+      return { article: known, document: await this.document(known, signal) };
     }
     if (url === undefined) throw rankerError('INPUT_INVALID', notUrl(item.url));
     const wanted = { id, url, given: item.url, known };
     return await this.#reading.run(id, () => this.#fetch(wanted), { signal });
-  }
-
-  /** The vectors of an article that is stored, made now if they are missing. */
-  document(article: StoredArticle, signal: AbortSignal): Promise<EmbeddedDocument> {
-    return this.#document(article, signal, true);
   }
 
   /** Stores a text that was read, so that it can be rated. */
@@ -112,10 +102,11 @@ export class Library {
     return !url.startsWith('http') || this.#options.clock.now() - fetchedAt < this.#freshMs;
   }
 
-  async #document(
+  /** The vectors of an article that is stored, made and kept now if they are missing. */
+  async document(
     article: StoredArticle,
     signal: AbortSignal,
-    isStored: boolean,
+    isStored = true,
     key?: string,
   ): Promise<EmbeddedDocument> {
     const { storage, embedder, clock } = this.#options;
@@ -137,31 +128,31 @@ export class Library {
     const now = clock.now();
     if (answer.kind === 'unavailable') {
       // An old text is better than none.
-      if (!hasText) throw unavailableError(answer);
-      return { article: known, document: await this.#document(known, signal, true) };
+      if (!hasText) throw new UnavailableArticleError(answer);
+      return { article: known, document: await this.document(known, signal) };
     }
     if (answer.kind === 'unchanged' && known !== undefined) {
       await storage.articles.touch(known.id, now, signal);
-      return { article: known, document: await this.#document(known, signal, true) };
+      return { article: known, document: await this.document(known, signal) };
     }
     if (answer.kind === 'unchanged') throw rankerError('ARTICLE_UNAVAILABLE', 'nothing was sent');
     const { article: fetched } = answer;
     // One from the future would stay on top until then.
     const publishedAt = fetched.published && Math.min(fetched.published, now);
     const images = fetched.images.length > 0 ? fetched.images : known?.images;
+    const { url: canonical, title, text, source, validators: own } = fetched;
     const article: StoredArticle = {
-      ...{ id: articleId(fetched.url), url: fetched.url, givenUrl: given, title: fetched.title },
-      ...{ text: fetched.text, source: fetched.source },
+      ...{ id: articleId(canonical), url: canonical, givenUrl: given, title, text, source },
       // What the page does not say its feed may have said.
       ...{ publishedAt: publishedAt ?? known?.publishedAt, images },
       ...{ author: fetched.author ?? known?.author, tags: known?.tags },
-      ...{ fetchedAt: now, addedAt: known?.addedAt ?? now, unavailable: undefined },
-      ...{ etag: fetched.validators.etag, lastModified: fetched.validators.lastModified },
+      ...{ fetchedAt: now, addedAt: known?.addedAt ?? now },
+      ...{ etag: own.etag, lastModified: own.lastModified },
     };
     // What is the same needs no new vectors.
     if (known?.id === article.id && known.text === article.text && known.title === article.title) {
       await storage.articles.touch(known.id, now, signal);
-      return { article: known, document: await this.#document(known, signal, true) };
+      return { article: known, document: await this.document(known, signal) };
     }
     const document = await this.#options.embedder.embed(article, { signal });
     await storage.articles.save(article, id, signal);

@@ -88,6 +88,19 @@ export class Reader {
     return at;
   }
 
+  /** The same of all articles, or of all of a feed; gives their number too. */
+  async markAllRead(
+    userId: string,
+    feedId: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<{ readonly at: number; readonly count: number }> {
+    const { storage, clock, changes } = this.#options;
+    const at = clock.now();
+    const count = await storage.shelves.markAllRead(userId, feedId, at, signal);
+    changes.tell(userId, 'all');
+    return { at, count };
+  }
+
   /** Takes back that articles were read: one of them, or all that were read at one time. */
   async markUnread(
     userId: string,
@@ -108,7 +121,8 @@ export class Reader {
     signal?: AbortSignal,
   ): Promise<void> {
     const { storage, clock, changes } = this.#options;
-    await storage.shelves.mark({ userId, id, mark, isSet, at: clock.now() }, signal);
+    const row = { user_id: userId, article_id: id, kind: mark, marked_at: clock.now() };
+    await storage.shelves.mark(row, isSet, signal);
     const now = mark === 'starred' ? { isStarred: isSet } : { isLater: isSet };
     changes.tell(userId, { ids: [id], now });
   }
@@ -173,9 +187,8 @@ function storedArticles(
     return {
       ...{ id: articleId(url), url, givenUrl: given, title, text, source: sourceOf(url), author },
       ...{ images, tags, ...(text !== entry.text && { sharedText: entry.text }) },
-      ...{ publishedAt, etag: undefined, lastModified: undefined, unavailable: undefined },
       // A short text may be a summary: the article itself is fetched when it is asked for.
-      ...{ fetchedAt: isWhole ? now : undefined, addedAt: now, isFromFeed: true },
+      ...{ fetchedAt: isWhole ? now : undefined, addedAt: now, isFromFeed: true, publishedAt },
     };
   });
 }

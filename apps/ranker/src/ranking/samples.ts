@@ -1,13 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 
-interface Sample {
-  readonly url: string;
-  readonly source: string;
-  readonly title: string;
+type Sample = Pick<StoredArticle, 'url' | 'source' | 'title' | 'text'> & {
   readonly hoursAgo: number;
-  readonly text: string;
-}
+};
 
 const file = new URL('../../samples/articles.json', import.meta.url);
 const hourMs = 3_600_000;
@@ -17,7 +13,6 @@ export function sampleArticles(now: number): StoredArticle[] {
   const samples = JSON.parse(readFileSync(file, 'utf8')) as Sample[];
   return samples.map(({ url, source, title, hoursAgo, text }) => {
     const known = { id: articleId(url), url, givenUrl: url, source, title, text };
-    const times = { publishedAt: now - hoursAgo * hourMs, fetchedAt: now, addedAt: now };
-    return { ...known, ...times, etag: undefined, lastModified: undefined, unavailable: undefined };
+    return { ...known, publishedAt: now - hoursAgo * hourMs, fetchedAt: now, addedAt: now };
   });
 }

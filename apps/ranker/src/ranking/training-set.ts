@@ -95,7 +95,6 @@ function unreadArticle(given: string, at: number, now: number): StoredArticle {
   }
   return {
     ...{ id: articleId(url), url, givenUrl: given, title: '', text: '', source: sourceOf(url) },
-    ...{ publishedAt: undefined, fetchedAt: undefined, etag: undefined, lastModified: undefined },
-    ...{ unavailable: undefined, addedAt: now },
+    ...{ publishedAt: undefined, fetchedAt: undefined, addedAt: now },
   };
 }

@@ -117,7 +117,6 @@ function articleOfLine(
   return {
     ...{ id: articleId(url), url, givenUrl: line.url, title: line.title, text: line.text },
     ...{ source: sourceOf(url), publishedAt: line.published, fetchedAt, addedAt: now },
-    ...{ etag: undefined, lastModified: undefined, unavailable: undefined },
   };
 }
 

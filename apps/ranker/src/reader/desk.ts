@@ -54,7 +54,7 @@ const leftMs = 10 * 60_000;
 const gatherMs = 250;
 const refreshMsMax = 15_000;
 
-/** The number of articles that a search finds at once; older ones are a link away. */
+/** The articles of a search, or of one feed, that are shown at once; older ones are a link away. */
 const foundMax = 200;
 /** Changes of articles after which all is read again. */
 const changesMax = 1_000;
@@ -159,15 +159,6 @@ export class Desk implements Disposable {
     const wasOpen = this.#opened.size > 0;
     this.#opened.clear();
     return wasOpen;
-  }
-
-  /** The articles of a feed, or of all, that are neither read nor rated. */
-  unread(feed: string): string[] {
-    const articles = this.#world?.shelf.articles ?? [];
-    const isOf = (feedId: string | undefined) => feed === '' || feed === feedId;
-    return articles
-      .filter((article) => isUnread(article) && isOf(article.feedId))
-      .map(({ id }) => id);
   }
 
   /** Makes sure that the list is there and not too old. */
@@ -328,9 +319,9 @@ export class Desk implements Disposable {
     if (this.#wanted.has(name)) this.#lists.set(name, { list, base, world });
   }
 
-  #limit({ words }: Wanted): number {
+  #limit({ words, feed }: Wanted): number {
     const { articlesMax } = this.#options;
-    return words.length === 0 ? articlesMax : Math.min(articlesMax, foundMax);
+    return words.length === 0 && feed === '' ? articlesMax : Math.min(articlesMax, foundMax);
   }
 
   /** The articles that a list is made of: those that it had if they only have other scores. */

@@ -56,7 +56,9 @@ export function frame(reply: FastifyReply, options: FrameOptions): Html {
 <div class="tools">${name !== undefined && searchForm(search)}
 <button type="button" class="button bare little long" data-theme-switch>Theme</button>
 ${name !== undefined && logoutForm(name, token)}</div></header>
-<main id="main" class="${layout}" tabindex="-1">${body}</main>
+<main id="main" class="${layout}" tabindex="-1">
+${layout === 'page' && name !== undefined && html`<p><a href="/reader">Back to the list</a></p>`}
+${body}</main>
 ${layout === 'panes' && keysView()}</div>
 <form id="${actionForm}" method="post">${tokenField(token)}
 <input type="hidden" name="back" value="${request.url}"></form>

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/p
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { BoundedMap, type Clock, Gate, type Lane, SingleFlight } from 'spillway';
-import { rankerError, unavailableError } from '../errors.ts';
+import { rankerError, UnavailableArticleError } from '../errors.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import { imageType } from '../fetching/image-type.ts';
 import type { Unavailable } from '../fetching/unavailable.ts';
@@ -102,7 +102,7 @@ export class Images {
       const failure = { why: answer, at: clock.now() };
       this.#failures.set(name, failure);
       if (answer.reason === 'timeout') this.#failures.set(host, failure);
-      throw unavailableError(answer);
+      throw new UnavailableArticleError(answer);
     }
     await this.#keep(name, answer.bytes);
     return answer.bytes;
@@ -111,7 +111,7 @@ export class Images {
   #checkFailure(key: string, forMs: number): void {
     const failure = this.#failures.get(key);
     const isOver = failure === undefined || this.#options.clock.now() - failure.at >= forMs;
-    if (!isOver) throw unavailableError(failure.why);
+    if (!isOver) throw new UnavailableArticleError(failure.why);
   }
 
   async #kept(name: string): Promise<Uint8Array | undefined> {

@@ -82,11 +82,12 @@ export function listView(list: ShownList, query: ListQuery): Html {
 <section class="pane list" aria-label="${name}">
 <div class="list-head"><div><h1>${name}</h1>
 <span class="quiet small">${countText(list, query)}</span></div>
-<a class="button little narrow-only" href="/reader/feeds">Feeds</a>
+<a class="button little narrow-only" href="${listAddress(query)}#feeds">Feeds</a>
 <div class="group" role="group" aria-label="Order">
 ${sortLink(query, 'best', 'Best')}${sortLink(query, 'newest', 'Newest')}</div>
 ${
   query.listing === 'new' &&
+  query.words.length === 0 &&
   places.length > 0 &&
   html`<button class="button little bare all-read" form="${actionForm}" name="feed"
  value="${query.feed}" formaction="/articles/read-all" title="Can be taken back">Mark all read
@@ -107,8 +108,8 @@ function olderLink(query: ListQuery, before: number): Html {
 
 /** The text in place of a list that is not in memory any more. */
 export function goneView(): Html {
-  return html`<section class="pane list"><p class="empty">This list has rested for a while.
-<a href="/reader">Show it again</a></p></section>`;
+  return html`<section class="pane list"><div class="empty"><p>This list has rested for a while.
+<a href="/reader">Show it again</a></p></div></section>`;
 }
 
 function listName({ feeds }: ShownList, { feed, listing, words }: ListQuery): string {
@@ -134,7 +135,7 @@ function sidebar({ feeds, counts, accuracy, muted }: ShownList, query: ListQuery
   const folders = [...Map.groupBy(feeds, ({ folder }) => folder)].sort(([one], [other]) =>
     one === '' ? 1 : other === '' ? -1 : one.localeCompare(other),
   );
-  return html`<nav class="pane feeds" aria-label="Lists and feeds"><ul>${entries}</ul>
+  return html`<nav class="pane feeds" id="feeds" aria-label="Lists and feeds"><ul>${entries}</ul>
 ${folders.map(([folder, own]) => folderView(folder || 'Feeds', own, query.feed))}
 <div class="feeds-end"><a class="button little" href="/reader/feeds">Add a feed</a>
 <a class="button little bare" href="/reader/rules">Rules</a>
@@ -211,13 +212,14 @@ export function scoreView({
 }
 
 function countText({ places }: ShownList, { words, sorting }: ListQuery): string {
-  const count = places.length === 1 ? '1 story' : `${places.length} stories`;
-  return words.length > 0 ? `${count} found` : `${count}, ${sorting} first`;
+  const { length } = places;
+  if (words.length === 0) return `${length}, ${sorting} first`;
+  return length === 1 ? '1 story found' : `${length} stories found`;
 }
 
 function emptyView({ listing, words }: ListQuery, isEmpty: boolean): Html {
   if (words.length > 0) {
-    return html`<p class="empty">Nothing found. <a href="/reader">Back to the list</a></p>`;
+    return emptyText(html`Nothing found. <a href="/reader">Back to the list</a>`);
   }
   if (isEmpty) {
     return html`<div class="empty"><p>Nothing here yet.
@@ -227,10 +229,14 @@ function emptyView({ listing, words }: ListQuery, isEmpty: boolean): Html {
 </button></p></div>`;
   }
   if (listing === 'rated') {
-    return html`<p class="empty">You have rated nothing yet. <a href="/reader">Begin</a></p>`;
+    return emptyText(html`You have rated nothing yet. <a href="/reader">Begin</a>`);
   }
-  return html`<p class="empty">All read. <a href="/reader/feeds">Add a feed</a>, or look
-at <a href="/reader?list=all">everything</a>.</p>`;
+  return emptyText(html`All read. <a href="/reader/feeds">Add a feed</a>, or look
+at <a href="/reader?list=all">everything</a>.`);
+}
+
+function emptyText(text: Html): Html {
+  return html`<div class="empty"><p>${text}</p></div>`;
 }
 
 /** Only first ratings count: a score of an article that was rated before has seen the answer. */

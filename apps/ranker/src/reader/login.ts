@@ -1,12 +1,8 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import { type Html, html } from 'spillway-http';
 import { logIn, sessionUser } from '../server/access.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { RankerContext } from '../server/context.ts';
 import { frame, tokenField } from './frame.ts';
-
-export interface LoginRoutesOptions {
-  readonly storage: RankerStorage;
-}
 
 const login = {
   type: 'object',
@@ -18,7 +14,10 @@ const login = {
 } as const;
 
 /** Logging in with an API key, and out. */
-export const loginRoutes: FastifyPluginAsync<LoginRoutesOptions> = async (app, { storage }) => {
+export const loginRoutes: FastifyPluginAsync<Pick<RankerContext, 'storage'>> = async (
+  app,
+  { storage },
+) => {
   app.get('/reader/login', (request, reply) => {
     if (sessionUser(request) !== undefined) return reply.redirect('/reader', 303);
     return reply.send(loginPage(reply));

@@ -1,14 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
-import type { Clock, Lane } from 'spillway';
+import type { Lane } from 'spillway';
 import { assets, html } from 'spillway-http';
-import type { ArticleRanking } from '../ranking/article-ranking.ts';
-import type { Reader } from '../ranking/reader.ts';
 import { requireLogin } from '../server/access.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
+import type { RankerContext } from '../server/context.ts';
 import { articlePane, closedPane, type OpenArticle } from './article-pane.ts';
-import type { Desks } from './desks.ts';
 import { feedsView } from './feeds-page.ts';
 import { frame } from './frame.ts';
 import { type Images, imageRoutes } from './images.ts';
@@ -16,13 +13,8 @@ import { goneView, listAddress, listQuery, listView } from './list-view.ts';
 import { loginRoutes } from './login.ts';
 import { rulesView } from './rules-page.ts';
 
-export interface ReaderPagesOptions {
-  readonly reader: Reader;
-  readonly ranking: ArticleRanking;
-  readonly storage: RankerStorage;
-  readonly desks: Desks;
-  /** UNIX milliseconds. */
-  readonly clock: Clock;
+export interface ReaderPagesOptions
+  extends Pick<RankerContext, 'reader' | 'ranking' | 'storage' | 'desks' | 'clock'> {
   readonly images: Images;
   /** The lane of all its routes. @default the server's */
   readonly lane?: Lane | undefined;

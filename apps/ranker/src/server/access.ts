@@ -36,21 +36,12 @@ export function logIn(request: FastifyRequest, user: ReaderUser, isRemembered: b
   session.remember(isRemembered);
 }
 
-/** Lets only requests with a user's key into the routes of this scope. */
-export function requireKey(app: FastifyInstance, users: Users): void {
+/** Lets in requests with a user's key; `orSession` those of who has logged in, too. */
+export function requireUser(app: FastifyInstance, users: Users, orSession: boolean): void {
   app.decorateRequest('rankerUser');
   app.addHook('onRequest', async (request, reply) => {
-    admit(request, reply, await byKey(request, users));
-    reply.header('cache-control', 'no-store');
-  });
-}
-
-/** Lets in requests with a user's key, and those of who has logged in. */
-export function requireUser(app: FastifyInstance, users: Users): void {
-  app.decorateRequest('rankerUser');
-  app.addHook('onRequest', async (request, reply) => {
-    const user = isByKey(request) ? await byKey(request, users) : sessionUser(request);
-    admit(request, reply, user);
+    const isSession = orSession && !isByKey(request);
+    admit(request, reply, isSession ? sessionUser(request) : await byKey(request, users));
     reply.header('cache-control', 'no-store');
   });
 }

@@ -154,13 +154,11 @@ function markRoutes(app: FastifyInstance, { reader, desks, lanes }: RankerContex
     { config, schema: { body: readAll } },
     ({ body: { feed = '' } }, reply) =>
       operate(reply, page, async (userId, signal) => {
+        const { at, count } = await reader.markAllRead(userId, feed || undefined, signal);
         const desk = desks.open(userId);
-        const ids = desk.unread(feed);
-        const at = await reader.markRead(userId, ids, signal);
         desk.closeAll();
         await desk.refresh();
-        const told = `${ids.length} marked as read. Press u to take it back.`;
-        return { told, result: { at } };
+        return { told: `${count} marked as read.`, result: { at, count } };
       }),
   );
   app.post<{ Body: { readonly at: number } }>(

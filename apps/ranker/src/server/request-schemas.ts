@@ -6,22 +6,12 @@ export const textMax = 1_000_000;
 export const bodyBytesMax: number = 4 * 1_048_576;
 export const itemsMax = 1_000;
 
-/** A rule for one value of a request, in the words of JSON Schema. */
-export type ValueSchema = Readonly<Record<string, unknown>>;
-
-/** A rule for an object of a request. */
-export interface ObjectSchema {
-  readonly type: 'object';
-  readonly required?: readonly string[];
-  readonly properties: Readonly<Record<string, ValueSchema>>;
-  readonly additionalProperties: false;
-}
-
-export const urlSchema: ValueSchema = { type: 'string', minLength: 1, maxLength: urlMax };
-export const scoreSchema: ValueSchema = { type: 'number', minimum: 1, maximum: 10 };
+/** Rules for values of requests, in the words of JSON Schema. */
+export const urlSchema: object = { type: 'string', minLength: 1, maxLength: urlMax };
+export const scoreSchema: object = { type: 'number', minimum: 1, maximum: 10 };
 
 /** An address, or a text with or without a title. */
-export const itemSchema: ObjectSchema = {
+export const itemSchema: Record<string, unknown> & { readonly properties: object } = {
   type: 'object',
   properties: {
     url: urlSchema,
@@ -32,7 +22,7 @@ export const itemSchema: ObjectSchema = {
 };
 
 /** The same with what its reader thinks of it. */
-export const ratedItemSchema: ObjectSchema = {
+export const ratedItemSchema: object = {
   ...itemSchema,
   required: ['score'],
   properties: { ...itemSchema.properties, score: scoreSchema },
@@ -46,11 +36,9 @@ export interface ItemBody {
 }
 
 /** The id of an article, a feed or a rule. */
-export const nameSchema: ValueSchema = {
-  ...{ type: 'string', minLength: 1, maxLength: 64, pattern: '^[\\w-]+$' },
-};
+export const nameSchema: object = { type: 'string', pattern: '^[\\w-]{1,64}$' };
 /** The id in a path. */
-export const idSchema: ValueSchema = { type: 'object', properties: { id: nameSchema } };
+export const idSchema: object = { type: 'object', properties: { id: nameSchema } };
 
 /** A route whose path has an id. */
 export interface Named {

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsync } from 'fastify';
-import { requireKey, requireUser, takeForms } from './access.ts';
+import { requireUser, takeForms } from './access.ts';
 import { articleRoutes } from './article-routes.ts';
 import type { RankerContext } from './context.ts';
 import { feedRoutes } from './feed-routes.ts';
@@ -14,13 +14,13 @@ export const serverRoutes: FastifyPluginAsync<RankerContext> = async (app, optio
   const { users } = options.storage;
   await app.register(greaderRoutes, options);
   await app.register(async (scope) => {
-    requireKey(scope, users);
+    requireUser(scope, users, false);
     await scope.register(async (inner) => rankRoutes(inner, options));
     await scope.register(async (inner) => trainingRoutes(inner, options));
     await scope.register(async (inner) => transferRoutes(inner, options));
   });
   await app.register(async (scope) => {
-    requireUser(scope, users);
+    requireUser(scope, users, true);
     takeForms(scope);
     await scope.register(async (inner) => articleRoutes(inner, options));
     await scope.register(async (inner) => feedRoutes(inner, options));

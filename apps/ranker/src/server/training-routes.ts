@@ -38,7 +38,7 @@ const evaluatedMin = 10;
 
 /** Judgements, what is learned from them, and how well that goes. */
 export const trainingRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
-  const { storage, ranking, library, tastes, training, trainingSet, lanes, clock } = options;
+  const { storage, ranking, tastes, training, trainingSet, lanes, clock } = options;
   const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
   const long = { lane: lanes.long, domain: 'thread', csrf: false } as const;
   const reading = { lane: lanes.read } as const;
@@ -92,14 +92,13 @@ export const trainingRoutes: FastifyPluginAsync<RankerContext> = async (app, opt
   });
   app.get('/stats', { config: reading }, async ({ rankerUser, permit }) => {
     const { id: userId } = rankerUser;
-    const { model } = library;
     const { version } = await tastes.current(userId, permit.signal);
-    const stats = { storage, userId, model, now: clock.now(), countsRepeated: false };
+    const stats = { storage, userId, model: tastes.model, now: clock.now(), countsRepeated: false };
     return { ...(await userStats(stats)), taste: { version } };
   });
   app.get('/training_set', { config: reading }, async ({ rankerUser, permit }) => {
     const items = await storage.ratings.listUrls(rankerUser.id, permit.signal);
-    return { items: items.map(({ url, score }) => ({ url, score })), count: items.length };
+    return { items, count: items.length };
   });
   app.get('/evaluation', { config: long }, async ({ rankerUser, permit }) => {
     const evaluation = await training.evaluate(rankerUser.id, undefined, permit.signal);

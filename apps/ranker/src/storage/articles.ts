@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto';
-import { type CompiledQuery, type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
+import {
+  type CompiledQuery,
+  type Kysely,
+  type RawBuilder,
+  type SelectQueryBuilder,
+  type SqlBool,
+  sql,
+} from 'kysely';
 import { isSameSite } from '../fetching/canonical-url.ts';
 import type { PageImage } from '../fetching/page-images.ts';
 import type { ArticleRow, RankerSchema } from './ranker-schema.ts';
@@ -20,10 +27,10 @@ export interface StoredArticle {
   readonly publishedAt: number | undefined;
   /** The time of the last fetch, whether its text had changed or not. */
   readonly fetchedAt: number | undefined;
-  readonly etag: string | undefined;
-  readonly lastModified: string | undefined;
+  readonly etag?: string | undefined;
+  readonly lastModified?: string | undefined;
   /** The reason why there is no text. */
-  readonly unavailable: string | undefined;
+  readonly unavailable?: string | undefined;
   readonly addedAt: number;
   readonly author?: string | undefined;
   /** True if title and text are as a feed has them: they change with it. */
@@ -42,7 +49,7 @@ export const namesMax = 500;
 /** Entries of a feed whose whole texts are fetched when somebody begins to want them. */
 const textsMax = 50;
 
-/** The id of the article at a canonical URL. */
+/** The id of the article at a canonical URL, or of the feed at one. */
 export function articleId(url: string): string {
   return createHash('sha256').update(url).digest().subarray(0, 16).toString('base64url');
 }
@@ -148,9 +155,6 @@ export class Articles extends Records {
       .insertInto('articles')
       .values(row)
       .onConflict((conflict) => conflict.column('id').doUpdateSet(rest));
-    const stale = (['vectors', 'sentences'] as const).map((table) =>
-      kysely.deleteFrom(table).where('article_id', '=', id).compile(),
-    );
     const link = { id: alias, article_id: id };
     const other = kysely
       .insertInto('aliases')
@@ -158,7 +162,9 @@ export class Articles extends Records {
       .onConflict((conflict) => conflict.column('id').doUpdateSet(link))
       .compile();
     const aliases = alias === id ? [] : [other];
-    await this.database.batch([upsert.compile(), ...stale, ...aliases], { signal });
+    await this.database.batch([upsert.compile(), ...vectorDeletes(kysely, [id]), ...aliases], {
+      signal,
+    });
   }
 
   /** Keeps that the text is still what it was. */
@@ -294,24 +300,32 @@ export function articleUpdates(
 ): CompiledQuery[] {
   const isOwn = feedUrl !== undefined && isSameHost(article.url, feedUrl);
   const { id, title, text, author, images, tags, shared_text } = rowOf(article);
+  const may = isOwn ? sql<SqlBool>`1 = 1` : isAlone(feedId, id);
   const changed = kysely
     .selectFrom('articles')
     .select('id')
     .where('id', '=', id)
     .where('from_feed', '=', 1)
-    .where(isOwn ? sql<SqlBool>`1 = 1` : isAlone(feedId, id))
+    .where(may)
     .where(({ or, eb }) => or([eb('title', '!=', title), eb('text', '!=', text)]));
   return [
-    kysely.deleteFrom('sentences').where('article_id', 'in', changed).compile(),
-    kysely.deleteFrom('vectors').where('article_id', 'in', changed).compile(),
+    ...vectorDeletes(kysely, changed),
     kysely
       .updateTable('articles')
       .set({ title, text, author, images, tags, shared_text })
       .where('id', '=', id)
       .where('from_feed', '=', 1)
-      .where(isOwn ? sql<SqlBool>`1 = 1` : isAlone(feedId, id))
+      .where(may)
       .compile(),
   ];
+}
+
+function vectorDeletes(
+  kysely: Kysely<RankerSchema>,
+  ids: SelectQueryBuilder<RankerSchema, 'articles', { id: string }> | readonly string[],
+): CompiledQuery[] {
+  const tables = ['vectors', 'sentences'] as const;
+  return tables.map((table) => kysely.deleteFrom(table).where('article_id', 'in', ids).compile());
 }
 
 function isSameHost(one: string, other: string): boolean {
@@ -339,8 +353,7 @@ export function fetchAgain(kysely: Kysely<RankerSchema>, feedId: string): Compil
     .where('id', 'in', newest)
     .where('from_feed', '=', 1);
   return [
-    kysely.deleteFrom('sentences').where('article_id', 'in', entries).compile(),
-    kysely.deleteFrom('vectors').where('article_id', 'in', entries).compile(),
+    ...vectorDeletes(kysely, entries),
     kysely.updateTable('articles').set({ fetched_at: null }).where('id', 'in', entries).compile(),
   ];
 }

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { rankerError } from '../errors.ts';
 import type { Outline } from '../feeds/opml.ts';
-import type { PageImage } from '../fetching/page-images.ts';
 import type { Credentials } from '../fetching/web.ts';
 import {
+  articleId,
   articleInsert,
   articleUpdates,
   clean,
@@ -13,23 +13,17 @@ import {
 import {
   credentialQueries,
   credentialsInsert,
-  feedId,
   feedInsert,
   isPrivateUrl,
   privateFeedUrl,
   publicUrl,
 } from './private-feeds.ts';
-import { Records } from './records.ts';
+import { counted, Records } from './records.ts';
 
-export interface NewArticle {
-  readonly url: string;
-  readonly title: string;
-  readonly text: string;
-  readonly publishedAt: number | undefined;
-  readonly author?: string | undefined;
-  readonly images?: readonly PageImage[] | undefined;
-  readonly tags?: readonly string[] | undefined;
-}
+export type NewArticle = Pick<
+  StoredArticle,
+  'url' | 'title' | 'text' | 'publishedAt' | 'author' | 'images' | 'tags'
+>;
 
 export interface NewFeed {
   readonly url: string;
@@ -84,7 +78,7 @@ export interface DueFeed {
 }
 
 /** The outcome of a fetch. */
-export type FeedFetched = {
+export type FeedFetched<A = NewArticle> = {
   readonly feedId: string;
   readonly fetchedAt: number;
   readonly nextAt: number;
@@ -97,20 +91,13 @@ export type FeedFetched = {
       readonly siteUrl: string | undefined;
       readonly etag: string | undefined;
       readonly lastModified: string | undefined;
-      readonly articles: readonly NewArticle[];
+      readonly articles: readonly A[];
       /** The address it came from: its own site's articles are its own. @default unknown */
       readonly feedUrl?: string | undefined;
       /** True if it was opened by credentials: its articles are the subscriber's alone. */
       readonly isPrivate?: boolean | undefined;
     }
 );
-
-/** The outcome of a fetch, with its articles as they are stored. */
-export type StoredFetch =
-  | Exclude<FeedFetched, { readonly outcome: 'new' }>
-  | (Omit<Extract<FeedFetched, { readonly outcome: 'new' }>, 'articles'> & {
-      readonly articles: readonly StoredArticle[];
-    });
 
 /** The number of articles whose times give a feed's next turn. */
 const timesMax = 20;
@@ -126,19 +113,28 @@ export class Feeds extends Records {
       .select('subscriptions.folder')
       .select(({ selectFrom }) =>
         selectFrom('feed_articles')
-          .select(sql<number>`cast(count(*) as integer)`.as('count'))
+          .select(counted)
           .whereRef('feed_articles.feed_id', '=', 'feeds.id')
           .as('articles'),
       )
       .select(['subscriptions.title as own_title', 'subscriptions.full_text', 'outline'])
-      .select(
-        sql<number>`(select cast(count(*) as integer) from feed_articles
-        where feed_articles.feed_id = feeds.id
-        and not exists (select 1 from reads where reads.user_id = ${userId}
-          and reads.article_id = feed_articles.article_id)
-        and not exists (select 1 from ratings where ratings.user_id = ${userId}
-          and ratings.article_id = feed_articles.article_id))`.as('unread'),
+      // Those that are read or rated are fewer than all: looking at each article takes long.
+      .leftJoin(
+        ({ selectFrom }) =>
+          selectFrom('feed_articles')
+            .select(['feed_id', counted])
+            .where(
+              'article_id',
+              'in',
+              sql<string>`(select article_id from reads
+              where user_id = ${userId} union select article_id from ratings
+              where user_id = ${userId})`,
+            )
+            .groupBy('feed_id')
+            .as('done'),
+        (join) => join.onRef('done.feed_id', '=', 'feeds.id'),
       )
+      .select('done.count as done')
       .where('subscriptions.user_id', '=', userId)
       .orderBy('feeds.title')
       .orderBy('feeds.id')
@@ -155,7 +151,7 @@ export class Feeds extends Records {
       failure: row.failure ?? undefined,
       failures: row.failures,
       articles: row.articles ?? 0,
-      unread: row.unread,
+      unread: (row.articles ?? 0) - (row.done ?? 0),
       isFullText: row.full_text === 1,
     }));
   }
@@ -172,7 +168,7 @@ export class Feeds extends Records {
     const queries = feeds.flatMap((feed) => {
       const { title, folder, isNamed, outline, credentials } = feed;
       const url = credentials ? privateFeedUrl(feed.url, userId) : publicUrl(feed.url);
-      const id = feedId(url);
+      const id = articleId(url);
       const subscription = {
         ...{ user_id: userId, feed_id: id, folder: clean(folder), added_at: at, full_text: 0 },
         title: isNamed && title !== '' ? clean(title) : null,
@@ -345,7 +341,7 @@ export class Feeds extends Records {
   }
 
   /** Keeps what came of a fetch in one step. */
-  async save(fetched: StoredFetch, signal?: AbortSignal): Promise<void> {
+  async save(fetched: FeedFetched<StoredArticle>, signal?: AbortSignal): Promise<void> {
     const { kysely } = this;
     const { feedId: id, fetchedAt, nextAt } = fetched;
     const update = kysely.updateTable('feeds').where('id', '=', id);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { CompiledQuery, Kysely } from 'kysely';
 import type { Credentials } from '../fetching/web.ts';
-import { clean } from './articles.ts';
+import { clean, articleId as feedId } from './articles.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 
 /**
@@ -30,11 +30,6 @@ export function publicUrl(url: string): string {
 
 export function isPrivateUrl(url: string): boolean {
   return url.includes(mark);
-}
-
-/** The id of the feed at an address. */
-export function feedId(url: string): string {
-  return createHash('sha256').update(url).digest().subarray(0, 16).toString('base64url');
 }
 
 interface StoredFeed {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
 import { Articles } from './articles.ts';
@@ -36,7 +37,7 @@ export class RankerStorage {
 
   constructor({ database, clock, fenced = database }: RankerStorageOptions) {
     this.database = database;
-    this.users = new Users({ database, clock });
+    this.users = new Users(database, clock);
     this.articles = new Articles(database);
     this.vectors = new Vectors(database);
     this.ratings = new Ratings(database, fenced);
@@ -51,22 +52,13 @@ export class RankerStorage {
     return this.database.migrate(rankerMigrations, { program: 'ranker', signal });
   }
 
-  /** A JSON value that is kept under a name. */
-  async document(name: string): Promise<unknown> {
-    const row = await this.database.kysely
-      .selectFrom('documents')
-      .select('value')
-      .where('name', '=', name)
-      .executeTakeFirst();
-    return row === undefined ? undefined : JSON.parse(row.value);
-  }
-
-  async setDocument(name: string, document: unknown): Promise<void> {
-    const value = JSON.stringify(document);
-    await this.database.kysely
-      .insertInto('documents')
-      .values({ name, value })
-      .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
-      .execute();
+  /** A random text under a name, made when it is first asked for: the same after a restart. */
+  async secret(name: string): Promise<string> {
+    const { kysely } = this.database;
+    const value = JSON.stringify(randomBytes(32).toString('base64url'));
+    const made = kysely.insertInto('documents').values({ name, value });
+    await made.onConflict((conflict) => conflict.doNothing()).execute();
+    const kept = kysely.selectFrom('documents').select('value').where('name', '=', name);
+    return JSON.parse((await kept.executeTakeFirstOrThrow()).value);
   }
 }

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { Records } from './records.ts';
+import { counted, Records } from './records.ts';
 
 /** A user's judgement of an article. */
 export interface Correction {
@@ -15,14 +15,6 @@ export interface Correction {
 /** A user's last judgement of an article. */
 export interface Rating {
   readonly articleId: string;
-  readonly score: number;
-  readonly ratedAt: number;
-}
-
-/** A rating with the address of its article. */
-export interface RatedUrl {
-  readonly url: string;
-  readonly title: string;
   readonly score: number;
   readonly ratedAt: number;
 }
@@ -127,16 +119,18 @@ export class Ratings extends Records {
   }
 
   /** All ratings of a user with the articles' addresses, oldest first. */
-  async listUrls(userId: string, signal?: AbortSignal): Promise<RatedUrl[]> {
-    const rows = await this.kysely
+  async listUrls(
+    userId: string,
+    signal?: AbortSignal,
+  ): Promise<{ readonly url: string; readonly score: number }[]> {
+    return await this.kysely
       .selectFrom('ratings')
       .innerJoin('articles', 'articles.id', 'ratings.article_id')
-      .select(['articles.url', 'articles.title', 'ratings.score', 'ratings.rated_at'])
+      .select(['articles.url', 'ratings.score'])
       .where('ratings.user_id', '=', userId)
       .orderBy('ratings.rated_at')
       .orderBy('ratings.article_id')
       .execute({ signal });
-    return rows.map(({ rated_at, ...row }) => ({ ...row, ratedAt: rated_at }));
   }
 
   /** Rated articles whose text was never fetched, oldest first. */
@@ -159,11 +153,7 @@ export class Ratings extends Records {
     const absolute = sql<number | null>`avg(abs(score - predicted))`;
     let query = this.kysely
       .selectFrom('corrections')
-      .select([
-        sql<number>`cast(count(*) as integer)`.as('count'),
-        delta.as('delta'),
-        absolute.as('absolute'),
-      ])
+      .select([counted, delta.as('delta'), absolute.as('absolute')])
       .where('user_id', '=', userId)
       .where('predicted', 'is not', null);
     if (since !== undefined) query = query.where('created_at', '>=', since);

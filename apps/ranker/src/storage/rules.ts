@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { sql } from 'kysely';
 import { rankerError } from '../errors.ts';
 import { clean } from './articles.ts';
-import { Records } from './records.ts';
+import { counted, Records } from './records.ts';
 
 /** The parts of an article that a rule may look at. */
 export const ruleFields = ['source', 'feed', 'author', 'tag', 'words', 'pattern'] as const;
@@ -46,7 +45,7 @@ export class Rules extends Records {
     const { kysely } = this;
     const { count } = await kysely
       .selectFrom('rules')
-      .select(sql<number>`cast(count(*) as integer)`.as('count'))
+      .select(counted)
       .where('user_id', '=', userId)
       .executeTakeFirstOrThrow({ signal });
     if (count >= rulesMax) {

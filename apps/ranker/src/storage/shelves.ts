@@ -4,6 +4,7 @@ import { unspaced } from '../learn/words.ts';
 import { articleInsert, feedOf, feedsWith, type StoredArticle, tagsOf } from './articles.ts';
 import { searchVector } from './migrations.ts';
 import { publicUrl } from './private-feeds.ts';
+import type { MarkRow } from './ranker-schema.ts';
 import { Records } from './records.ts';
 
 /** An article as a user has it, without its text. */
@@ -161,13 +162,8 @@ export class Shelves extends Records {
       .orderBy('articles.id')
       .execute({ signal });
     return rows.map((row) => ({
-      ...{
-        id: row.id,
-        url: publicUrl(row.url),
-        title: row.title,
-        source: row.source,
-        lead: row.lead,
-      },
+      ...{ id: row.id, title: row.title, source: row.source, lead: row.lead },
+      url: publicUrl(row.url),
       feedId: row.feed_id ?? undefined,
       author: row.author ?? undefined,
       tags: row.tags === null ? [] : tagsOf(row.tags),
@@ -199,6 +195,26 @@ export class Shelves extends Records {
     if (queries.length > 0) await this.database.batch(queries, { signal });
   }
 
+  /** Keeps that a user has read all that is not rated, or all of one feed; gives how many. */
+  async markAllRead(
+    userId: string,
+    feedId: string | undefined,
+    at: number,
+    signal?: AbortSignal,
+  ): Promise<number> {
+    const isAll = feedId === undefined;
+    const others = sql`union select article_id from shelf where user_id = ${userId}`;
+    const query = sql`insert into reads (user_id, article_id, read_at)
+      select cast(${userId} as text), article_id, cast(${at} as double precision) from (
+        select article_id from feed_articles where feed_id in (select feed_id from subscriptions
+          where user_id = ${userId} ${isAll ? sql`` : sql`and feed_id = ${feedId}`})
+        ${isAll ? others : sql``}) as own
+      where article_id not in (select article_id from ratings where user_id = ${userId})
+      on conflict do nothing`;
+    const [result] = await this.database.batch([query.compile(this.kysely)], { signal });
+    return Number(result?.numAffectedRows ?? 0n);
+  }
+
   /** Forgets that a user has read an article, or all that were read at one time. */
   async markUnread(
     userId: string,
@@ -213,35 +229,17 @@ export class Shelves extends Records {
     await only.execute({ signal });
   }
 
-  async mark(
-    {
-      userId,
-      id,
-      mark,
-      isSet,
-      at,
-    }: {
-      readonly userId: string;
-      readonly id: string;
-      readonly mark: Mark;
-      readonly isSet: boolean;
-      readonly at: number;
-    },
-    signal?: AbortSignal,
-  ): Promise<void> {
+  /** Sets a mark, or takes it away. */
+  async mark(row: MarkRow, isSet: boolean, signal?: AbortSignal): Promise<void> {
     const { kysely } = this;
-    const row = { user_id: userId, article_id: id, kind: mark, marked_at: at };
-    if (isSet) {
-      const insert = kysely.insertInto('marks').values(row);
-      await insert.onConflict((conflict) => conflict.doNothing()).execute({ signal });
-      return;
-    }
-    await kysely
+    const own = kysely
       .deleteFrom('marks')
-      .where('user_id', '=', userId)
-      .where('article_id', '=', id)
-      .where('kind', '=', mark)
-      .execute({ signal });
+      .where('user_id', '=', row.user_id)
+      .where('article_id', '=', row.article_id)
+      .where('kind', '=', row.kind);
+    const set = kysely.insertInto('marks').values(row);
+    const query = isSet ? set.onConflict((conflict) => conflict.doNothing()) : own;
+    await query.execute({ signal });
   }
 }
 

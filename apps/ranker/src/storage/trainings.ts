@@ -1,8 +1,7 @@
-import { sql } from 'kysely';
 import type { CrossValidatedErrors } from '../learn/choice.ts';
 import type { TrainingRecord } from '../learn/training-queue.ts';
 import type { TrainingRow } from './ranker-schema.ts';
-import { Records } from './records.ts';
+import { counted, Records } from './records.ts';
 
 /** One run of the trainer, as it is kept. */
 export interface KeptTraining extends Omit<TrainingRecord, 'progress' | 'status'> {
@@ -69,7 +68,7 @@ export class Trainings extends Records {
   async count(userId: string): Promise<number> {
     const row = await this.kysely
       .selectFrom('trainings')
-      .select(sql<number>`cast(count(*) as integer)`.as('count'))
+      .select(counted)
       .where('user_id', '=', userId)
       .executeTakeFirstOrThrow();
     return row.count;

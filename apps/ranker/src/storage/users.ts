@@ -4,6 +4,7 @@ import type { Database } from 'spillway-sql';
 import { rankerError } from '../errors.ts';
 import { clean } from './articles.ts';
 import type { RankerSchema, UserRow } from './ranker-schema.ts';
+import { Records } from './records.ts';
 
 /** Somebody with a taste of their own. */
 export interface User {
@@ -12,24 +13,18 @@ export interface User {
   readonly createdAt: number;
 }
 
-export interface UsersOptions {
-  readonly database: Database<RankerSchema>;
-  readonly clock: Clock;
-}
-
 /** The number of keys remembered, so that not each request asks the database. */
 const knownMax = 1_000;
 const namePattern = /^[\w.@-]{1,64}$/;
 
 /** Users and their keys. Only the hash of a key is kept. */
-export class Users {
-  readonly #database: Database<RankerSchema>;
+export class Users extends Records {
   readonly #clock: Clock;
   /** By the hash of the key. */
   readonly #known = new BoundedMap<string, User>({ countMax: knownMax });
 
-  constructor({ database, clock }: UsersOptions) {
-    this.#database = database;
+  constructor(database: Database<RankerSchema>, clock: Clock) {
+    super(database);
     this.#clock = clock;
   }
 
@@ -41,7 +36,7 @@ export class Users {
     const key = newKey();
     const createdAt = this.#clock.now();
     const row: UserRow = { id: randomUUID(), name, key_hash: hashOf(key), created_at: createdAt };
-    const added = await this.#database.kysely
+    const added = await this.kysely
       .insertInto('users')
       .values(row)
       .onConflict((conflict) => conflict.doNothing())
@@ -55,7 +50,7 @@ export class Users {
   /** A new key for a user; the old one is of no use any more. */
   async renewKey(name: string): Promise<string> {
     const key = newKey();
-    const { numUpdatedRows } = await this.#database.kysely
+    const { numUpdatedRows } = await this.kysely
       .updateTable('users')
       .set({ key_hash: hashOf(key) })
       .where('name', '=', clean(name))
@@ -70,7 +65,7 @@ export class Users {
     const hash = hashOf(key);
     const known = this.#known.get(hash);
     if (known !== undefined) return known;
-    const row = await this.#database.kysely
+    const row = await this.kysely
       .selectFrom('users')
       .selectAll()
       .where('key_hash', '=', hash)
@@ -83,7 +78,7 @@ export class Users {
 
   /** All of them, oldest first. */
   async list(): Promise<User[]> {
-    const rows = await this.#database.kysely
+    const rows = await this.kysely
       .selectFrom('users')
       .selectAll()
       .orderBy('created_at')

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { sql } from 'kysely';
+import type { CompiledQuery } from 'kysely';
 import type { EmbeddedDocument, ModelName } from '../learn/document.ts';
 import { namesMax } from './articles.ts';
 import type { SentenceRow, VectorRow } from './ranker-schema.ts';
-import { Records } from './records.ts';
+import { counted, Records } from './records.ts';
 
 /** The vectors of a whole article, without those of its sentences. */
 export type VectorSummary = Pick<EmbeddedDocument, 'length' | 'mean' | 'title' | 'words'>;
@@ -17,21 +17,24 @@ export class Vectors extends Records {
     madeAt: number,
     signal?: AbortSignal,
   ): Promise<void> {
-    const { kysely } = this;
+    await this.database.batch(this.inserts(articleId, document, madeAt), { signal });
+  }
+
+  /** The queries of {@link save}. */
+  inserts(articleId: string, document: EmbeddedDocument, madeAt: number): CompiledQuery[] {
     const { vector, sentence } = vectorRows(articleId, document, madeAt);
-    const queries = [
-      kysely
+    return [
+      this.kysely
         .insertInto('vectors')
         .values(vector)
         .onConflict((conflict) => conflict.column('article_id').doUpdateSet(vector))
         .compile(),
-      kysely
+      this.kysely
         .insertInto('sentences')
         .values(sentence)
         .onConflict((conflict) => conflict.column('article_id').doUpdateSet(sentence))
         .compile(),
     ];
-    await this.database.batch(queries, { signal });
   }
 
   /** The vectors that the model made of an article, if there is anything usable. */
@@ -101,7 +104,7 @@ export class Vectors extends Records {
   async countRated(userId: string, model: ModelName): Promise<number> {
     const row = await this.#made(model)
       .innerJoin('ratings', 'ratings.article_id', 'vectors.article_id')
-      .select(sql<number>`cast(count(*) as integer)`.as('count'))
+      .select(counted)
       .where('ratings.user_id', '=', userId)
       .executeTakeFirstOrThrow();
     return row.count;

@@ -10,6 +10,7 @@ import {
   neighboursUsed,
   noRow,
   type RatedRows,
+  ratedOnly,
   rowMean,
 } from '../rows.ts';
 import {
@@ -20,6 +21,9 @@ import {
   Scorer,
   type TasteState,
 } from '../scorer.ts';
+
+/** The ratings that the first model of a taste is made of: some 50 ms, 200 for 5,000 (2026-11). */
+const firstRatings = 1_000;
 
 /** The nearest ratings of each row of the table, for one reader. */
 export interface NearLists extends Neighbours {
@@ -84,7 +88,9 @@ export function refit(task: {
 }): Model {
   const { rows, choice, halfLifeMs } = task;
   const common = task.common.count < rows.count ? commonOf(rows) : task.common;
-  return fit(rows, common, choice, { halfLifeMs });
+  // Until all ratings have been compared and this is done again, the newest ones must do.
+  const only = rows.compared < rows.count ? ratedOnly(rows).slice(-firstRatings) : undefined;
+  return fit(rows, common, choice, { halfLifeMs, only });
 }
 
 /** Compares rated rows with all before them; their lists are written where they are. */

@@ -18,8 +18,16 @@ function say(text, isFailure = false) {
   clearTimeout(sayTimer);
   status.textContent = text;
   status.classList.toggle('failed', isFailure);
+  if (text !== '' && !isFailure && takeBack !== undefined) {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'button little';
+    button.textContent = 'Take back';
+    button.addEventListener('click', keys.u);
+    status.append(' ', button);
+  }
   // A failure stays until something else is said.
-  if (!isFailure) sayTimer = setTimeout(() => say(''), 6_000);
+  if (!isFailure) sayTimer = setTimeout(() => say(''), 8_000);
 }
 
 function current() {
@@ -118,7 +126,7 @@ const titleOf = (id) =>
 function rate(id, score) {
   if (id === undefined) return say('Choose an article first: j and k move.', true);
   const undo = () => () => act(`/articles/${id}/unvote`, {}, `Taken back: ${titleOf(id)}`);
-  const words = `Rated ${score}: ${titleOf(id)} (u takes it back)`;
+  const words = `Rated ${score}: ${titleOf(id)}`;
   return act(`/articles/${id}/vote`, { score }, words, undo);
 }
 
@@ -138,7 +146,7 @@ function readAll(feed) {
   const undo = ({ at }) => {
     return () => act('/articles/unread-all', { at }, 'They are unread again.');
   };
-  return act('/articles/read-all', { feed }, 'All read (u takes it back)', undo);
+  return act('/articles/read-all', { feed }, 'All read', undo);
 }
 
 const chosen = () => current()?.dataset.article ?? openId();
@@ -227,7 +235,11 @@ for (const image of document.querySelectorAll('.prose img')) {
   if (image.complete && image.naturalWidth === 0) showAlt(image);
 }
 
-window.addEventListener('popstate', () => void open(location.href, false));
+// The address also changes when an article is opened here: then it is shown already.
+window.addEventListener('popstate', () => {
+  const wanted = new URLSearchParams(location.search).get('open') ?? undefined;
+  if (wanted !== openId()) void open(location.href, false);
+});
 
 document.addEventListener('focusin', (event) => {
   const item = event.target.closest?.('li[data-article]');
