@@ -50,12 +50,13 @@ function adviseService(service: ServiceWatch): Advice[] {
       href: `/?service=${name}#breaker-${breaker.name}`,
     });
   }
-  if (reading.loopP99Ms > loopMsMax) {
+  const lateMs = reading.process.loopDelayMs.p99;
+  if (lateMs > loopMsMax) {
     found.push({
       service: name,
       lane: undefined,
       weight: 0.4,
-      title: `${name}: the event loop is late by ${duration(reading.loopP99Ms)}`,
+      title: `${name}: the event loop is late by ${duration(lateMs)}`,
       text: 'Something computes on it. The routes that hold it are marked under Routes.',
       chain: [],
       href: `/routes?service=${name}`,
@@ -102,9 +103,10 @@ function chainOf(
   if (usualMs !== undefined) {
     chain.push(`service time ${duration(usualMs)} → ${duration(serviceMs.p50)}`);
   }
-  const { parts, loopP99Ms = 0 } = service.reading ?? {};
-  if (loopP99Ms > loopMsMax) chain.push(`event loop late by ${duration(loopP99Ms)}`);
-  const broken = parts?.breakers.find(({ state }) => state !== 'closed');
+  const { reading } = service;
+  const lateMs = reading?.process.loopDelayMs.p99 ?? 0;
+  if (lateMs > loopMsMax) chain.push(`event loop late by ${duration(lateMs)}`);
+  const broken = reading?.parts.breakers.find(({ state }) => state !== 'closed');
   if (broken !== undefined) chain.push(`breaker ${broken.name} is ${broken.state}`);
   return chain;
 }

@@ -12,15 +12,16 @@ import { type BucketReading, findParts, type LaneReading, type Parts } from './p
 
 /** A service as it was when it answered last. */
 export interface ServiceReading {
-  readonly at: number;
   /** Its public address. */
-  readonly url: string | undefined;
-  readonly uptimeMs: number;
-  readonly residentBytes: number;
-  readonly loopP99Ms: number;
+  readonly url?: string;
+  readonly process: {
+    readonly uptimeMs: number;
+    readonly residentBytes: number;
+    readonly loopDelayMs: { readonly p99: number };
+  };
   readonly parts: Parts;
   /** Names of the parts that an operator can change. */
-  readonly changeable: readonly string[];
+  readonly changeable?: readonly string[];
   readonly routes: readonly RouteStats[];
 }
 
@@ -104,7 +105,8 @@ export class ServiceWatch {
   async look(signal: AbortSignal): Promise<void> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(askMsMax)]);
     try {
-      this.#take((await this.ask('/-/stats', limit)) as StatsAnswer);
+      const answer = (await this.ask('/-/stats', limit)) as ServiceReading;
+      this.#take({ ...answer, parts: findParts(answer.parts) });
       if (this.#looks % errorsEvery === 0) {
         this.errors = (await this.ask('/-/errors', limit)) as RecentError[];
       }
@@ -176,19 +178,8 @@ export class ServiceWatch {
     });
   }
 
-  #take({ url, process: own, parts, changeable = [], routes }: StatsAnswer): void {
-    const at = this.#clock.now();
-    const reading: ServiceReading = {
-      at,
-      url,
-      uptimeMs: own.uptimeMs,
-      residentBytes: own.residentBytes,
-      loopP99Ms: own.loopDelayMs.p99,
-      parts: findParts(parts),
-      changeable,
-      routes,
-    };
-    const wasRestarted = (this.reading?.uptimeMs ?? 0) > reading.uptimeMs;
+  #take(reading: ServiceReading): void {
+    const wasRestarted = (this.reading?.process.uptimeMs ?? 0) > reading.process.uptimeMs;
     if (wasRestarted) {
       this.#tell({ state: 'ok', text: 'was started again' });
       this.#minute.length = 0;
@@ -199,8 +190,9 @@ export class ServiceWatch {
     this.#remember(reading);
   }
 
-  #remember({ at, loopP99Ms, parts }: ServiceReading): void {
-    this.loop.add(loopP99Ms, at);
+  #remember({ process: own, parts }: ServiceReading): void {
+    const at = this.#clock.now();
+    this.loop.add(own.loopDelayMs.p99, at);
     for (const { name, inside, serviceMs } of [...parts.lanes, ...parts.pools]) {
       add(this.inside, name, inside, at);
       if (serviceMs.count > 0) add(this.serviceMs, name, serviceMs.p50, at);
@@ -220,18 +212,6 @@ export class ServiceWatch {
   #tell(event: Pick<ConsoleEvent, 'state' | 'text'>): void {
     this.#log.add({ ...event, service: this.name, at: wallClock.now() });
   }
-}
-
-interface StatsAnswer {
-  readonly url?: string;
-  readonly process: {
-    readonly uptimeMs: number;
-    readonly residentBytes: number;
-    readonly loopDelayMs: { readonly p99: number };
-  };
-  readonly parts: unknown;
-  readonly changeable?: readonly string[];
-  readonly routes: readonly RouteStats[];
 }
 
 function silenceOf({ code, message }: SpillwayError): string {

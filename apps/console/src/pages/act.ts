@@ -29,7 +29,7 @@ export function actLink(
   { kind, part }: Omit<Target, 'service'>,
   label = 'Change…',
 ): Html {
-  const isKnown = kind === 'service' || reading?.changeable.includes(part) === true;
+  const isKnown = kind === 'service' || reading?.changeable?.includes(part) === true;
   if (silence !== undefined || !isKnown) return html``;
   const query = new URLSearchParams({ service, kind, part });
   return button({ label, href: `/act?${query}`, look: 'bare', little: true });

@@ -105,27 +105,28 @@ function verdict(worst: Advice | undefined, services: readonly ServiceWatch[]): 
 
 function tile(service: ServiceWatch, advice: readonly Advice[], isHere: boolean): Html {
   const { name, reading, silence, loop } = service;
-  const own = advice.filter((each) => each.service === name);
+  const found = advice.filter((each) => each.service === name);
+  const { process: own } = reading ?? {};
   const calls = reading?.routes.reduce((sum, route) => sum + count(route.answers), 0);
   const trend = sparkline({
     values: loop.values,
     label: `Event-loop delay of ${name} over the last hour`,
     max: Math.max(20, ...loop.values),
-    tone: own.length > 0 ? 'warn' : 'plain',
+    tone: found.length > 0 ? 'warn' : 'plain',
   });
-  const word = own.length > 0 ? state('warn', words(own), 'bare') : state('ok', 'calm', 'bare');
+  const word = found.length > 0 ? state('warn', words(found), 'bare') : state('ok', 'calm', 'bare');
   const shown = silence === undefined ? word : state('error', silence, 'bare');
   return html`<a class="${isHere ? 'card service here' : 'card service'}" href="/?service=${name}"
  aria-current="${isHere && 'true'}">
 <span class="spread"><strong>${name}</strong>${shown}</span>
 ${trend}
 <span class="facts-line figures"><span><span class="quiet">answers</span> ${decimal(calls)}</span>
-<span><span class="quiet">loop p99</span> ${duration(reading?.loopP99Ms)}</span>
-<span><span class="quiet">memory</span> ${bytes(reading?.residentBytes)}</span></span></a>`;
+<span><span class="quiet">loop p99</span> ${duration(own?.loopDelayMs.p99)}</span>
+<span><span class="quiet">memory</span> ${bytes(own?.residentBytes)}</span></span></a>`;
 }
 
-function words(own: readonly Advice[]): string {
-  return own.length === 1 ? 'needs a look' : `${own.length} need a look`;
+function words(found: readonly Advice[]): string {
+  return found.length === 1 ? 'needs a look' : `${found.length} need a look`;
 }
 
 function count(answers: Readonly<Record<string, number>>): number {
