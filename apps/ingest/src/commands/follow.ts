@@ -35,8 +35,31 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** Settings of which operators see only whether they are set. */
-const hidden: readonly string[] = ['store', 'seedPath', 's3Endpoint', 'operatorToken'];
+/** The settings whose values operators see; of all others they see whether they are set. */
+const visible: readonly SettingName[] = [
+  'data',
+  'storeConnections',
+  'exchange',
+  'source',
+  'baseUrl',
+  'feed',
+  'ratePerSecond',
+  'limit',
+  'workers',
+  'chunkConcurrency',
+  'mode',
+  'leaseSeconds',
+  'pauseSecondsMax',
+  'gapsMax',
+  'waitingMbMax',
+  'memoryMbMax',
+  's3Bucket',
+  's3Prefix',
+  's3Region',
+  'host',
+  'port',
+  'operatorPort',
+];
 const defaultPort = 7070;
 const showMs = 1_000;
 /** A product that is far behind lets the others have their turn after about so long. */
@@ -177,13 +200,12 @@ async function serverOf(
   panel.watch('breaker', breaker);
   if (exchange !== undefined) panel.watch('simulated exchange', exchange);
   const { host, port = defaultPort, data } = settings;
-  const names = Object.keys(settings) as SettingName[];
   const operator = {
     panel,
     ready: [ingest.database],
     socket: operatorSocket(data),
     remote,
-    config: { values: { ...settings }, shown: names.filter((name) => !hidden.includes(name)) },
+    config: { values: { ...settings }, shown: visible },
   };
   const server = await createServer({ host, port, live: {}, operator, clock });
   const history = new FollowHistory();
