@@ -125,7 +125,13 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   };
   return {
     ...context,
-    ...{ settings, connector, database, bucket, pause, breaker, guard },
+    settings,
+    connector,
+    database,
+    bucket,
+    pause,
+    breaker,
+    guard,
     harvester: (request) => new Harvester(harvesting, request),
     liveHarvester: (live, request) => {
       const free = new Bucket({ ratePerSecond: liveRate, queueMax: waitersMax, clock });

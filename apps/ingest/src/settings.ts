@@ -53,11 +53,17 @@ const url = {
   absent: undefined,
 };
 
+const file = { value: '<file>', rule: 'the path of a file', pattern: /./, isPath: true } as const;
+const port = { absent: undefined, min: 0, max: 65_535 };
+
 /** Every setting, in the order in which it is shown. */
 export const settingRules: SettingRules<Settings> = {
   data: text('where everything is kept (default ./data)', {
-    ...{ value: '<folder>', rule: 'the path of a folder', pattern: /./ },
-    ...{ absent: 'data', isPath: true },
+    value: '<folder>',
+    rule: 'the path of a folder',
+    pattern: /./,
+    absent: 'data',
+    isPath: true,
   }),
   store: text(
     'checkpoints, locks, the shared rate: sqlite:<file> (default in data), postgres://…, redis://…',
@@ -71,14 +77,18 @@ export const settingRules: SettingRules<Settings> = {
     },
   ),
   storeConnections: number('connections of a process to Postgres at most', {
-    ...{ absent: 10, min: 1, max: 1_000 },
+    absent: 10,
+    min: 1,
+    max: 1_000,
   }),
   exchange: choice('coinbase, kraken, binance or simulated (default coinbase)', {
-    ...{ value: '<name>', words: exchangeNames, absent: 'coinbase' },
+    value: '<name>',
+    words: exchangeNames,
+    absent: 'coinbase',
   }),
   source: text('a file that declares another API, instead of an exchange', {
-    ...{ value: '<file>', rule: 'the path of a file', pattern: /./ },
-    ...{ absent: undefined, isPath: true },
+    ...file,
+    absent: undefined,
   }),
   baseUrl: text('where the exchange answers (default: its own address)', url),
   feed: text('live trades in follow: on, off, or the address of the feed (default on)', {
@@ -88,40 +98,60 @@ export const settingRules: SettingRules<Settings> = {
     absent: 'on',
   }),
   ratePerSecond: number('requests a second, of all processes together', {
-    ...{ absent: undefined, min: 0.01, max: 10_000, isWhole: false },
+    absent: undefined,
+    min: 0.01,
+    max: 10_000,
+    isWhole: false,
   }),
   seedPath: text('the list of products (default <data>/products.yaml)', {
-    ...{ value: '<file>', rule: 'the path of a file', pattern: /./ },
+    ...file,
     absent: '',
     absentIn: (data) => join(data, 'products.yaml'),
-    isPath: true,
   }),
   limit: number('trades in a request (default: as many as it gives)', {
-    ...{ absent: undefined, min: 1, max: 1_000 },
+    absent: undefined,
+    min: 1,
+    max: 1_000,
   }),
   workers: number('products at once, 1 to 10 (default: as many as are of use)', {
-    ...{ absent: undefined, min: 1, max: 10 },
+    absent: undefined,
+    min: 1,
+    max: 10,
   }),
   chunkConcurrency: number('requests of a product at once, 1 to 25 (default: finds itself)', {
-    ...{ absent: undefined, min: 1, max: 25 },
+    absent: undefined,
+    min: 1,
+    max: 25,
   }),
   mode: choice('prefix notes gaps and goes on, strict stops at one (default prefix)', {
-    ...{ value: '<name>', words: ['prefix', 'strict'], absent: 'prefix' },
+    value: '<name>',
+    words: ['prefix', 'strict'],
+    absent: 'prefix',
   }),
   leaseSeconds: number('how long a product stays locked after a crash', {
-    ...{ absent: 60, min: 1, max: 7_200 },
+    absent: 60,
+    min: 1,
+    max: 7_200,
   }),
   pauseSecondsMax: number('longest pause the exchange may ask for before a run ends', {
-    ...{ absent: 900, min: 1, max: 2_592_000 },
+    absent: 900,
+    min: 1,
+    max: 2_592_000,
   }),
   gapsMax: number('gaps that a product may have before its harvest ends', {
-    ...{ absent: 10_000, min: 1, max: 1_000_000 },
+    absent: 10_000,
+    min: 1,
+    max: 1_000_000,
   }),
   waitingMbMax: number('MB of fetched pages that may wait for their commit', {
-    ...{ absent: 80, min: 1, max: 100_000 },
+    absent: 80,
+    min: 1,
+    max: 100_000,
   }),
   memoryMbMax: number('MB that DuckDB may take for long records, instead of 96', {
-    ...{ absent: 1_024, min: 96, max: 1_000_000 },
+    absent: 1_024,
+    min: 96,
+    max: 1_000_000,
   }),
   s3Bucket: text('keep raw files and the table in this bucket (default: in data)', {
     value: '<name>',
@@ -137,21 +167,25 @@ export const settingRules: SettingRules<Settings> = {
   }),
   s3Endpoint: text('the S3 server (default: that of AWS in the region)', url),
   s3Region: text('its region (default AWS_REGION, or us-east-1)', {
-    ...{ value: '<name>', rule: 'the name of a region', pattern: /^[\w-]+$/, absent: undefined },
+    value: '<name>',
+    rule: 'the name of a region',
+    pattern: /^[\w-]+$/,
+    absent: undefined,
   }),
   host: text('where follow and exchange listen (default 127.0.0.1)', {
-    ...{ value: '<address>', rule: 'an address or a name', pattern: /^[\w.:-]+$/ },
+    value: '<address>',
+    rule: 'an address or a name',
+    pattern: /^[\w.:-]+$/,
     absent: '127.0.0.1',
   }),
-  port: number('their port, 0 for a free one (default 7070, exchange 7071)', {
-    ...{ absent: undefined, min: 0, max: 65_535 },
-  }),
-  operatorPort: number('a second port for operators, who send the token (default: none)', {
-    ...{ absent: undefined, min: 0, max: 65_535 },
-  }),
+  port: number('their port, 0 for a free one (default 7070, exchange 7071)', port),
+  operatorPort: number('a second port for operators, who send the token (default: none)', port),
   operatorToken: text('the token for that port; at least 16 characters', {
-    ...{ value: '<word>', rule: 'a word of 16 to 1024 characters', pattern: /^\S{16,1024}$/ },
-    ...{ absent: undefined, hides: 'all' },
+    value: '<word>',
+    rule: 'a word of 16 to 1024 characters',
+    pattern: /^\S{16,1024}$/,
+    absent: undefined,
+    hides: 'all',
   }),
 };
 

@@ -116,7 +116,10 @@ export async function openRanker(options: OpenRankerOptions): Promise<RankerServ
   opened.defer(() => parts.tastes.close());
   const lanes = rankerLanes(clock, rankMs);
   const refresh = new FeedRefresh({
-    ...{ reader: parts.reader, feeds: storage.feeds, fetcher, clock },
+    reader: parts.reader,
+    feeds: storage.feeds,
+    fetcher,
+    clock,
     onFailure: (error) => onFailure('feeds', error),
   });
   const { keepMs = 90 * dayMs, retrainMs = 7_200_000 } = options;
@@ -178,7 +181,13 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const images = await Images.open({ fetcher, key, folder, bytesMax, clock });
   panel.watch('images', images);
   const server = await createServer({
-    ...{ host, port, trustProxy, log, errors, lameDuckMs, clock },
+    host,
+    port,
+    trustProxy,
+    log,
+    errors,
+    lameDuckMs,
+    clock,
     lane: lanes.read,
     operator: { ...parts.operator, panel, ready: [parts.storage.database, parts.only] },
     sessions: { keys: [key] },
@@ -189,7 +198,10 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   server.app.addHook('onRequest', async () => parts.only.check());
   const desks = new Desks({
     ...parts.desks,
-    ...{ reader: parts.reader, changes: parts.changes, storage: parts.storage, clock },
+    reader: parts.reader,
+    changes: parts.changes,
+    storage: parts.storage,
+    clock,
     onFailure: (error) => parts.onFailure('lists', error),
   });
   panel.watch('desks', desks);
@@ -208,7 +220,13 @@ async function openCompat(parts: ServerParts): Promise<HttpServer | undefined> {
   const { compatPort: port, host, log, errors, clock, lanes, storage, only } = parts;
   if (port === undefined) return undefined;
   const server = await createServer({
-    ...{ name: 'compat', host, port, log, errors, clock, lane: lanes.read },
+    name: 'compat',
+    host,
+    port,
+    log,
+    errors,
+    clock,
+    lane: lanes.read,
   });
   const userId = async (): Promise<string> => {
     const [oldest] = await storage.users.list();

@@ -205,7 +205,9 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     folder: modelFolder,
   };
   return {
-    ...{ database: settings.database, host: settings.host, port: settings.port },
+    database: settings.database,
+    host: settings.host,
+    port: settings.port,
     databaseConnections: settings.databaseConnections,
     compatPort: settings.compat ? settings.compatPort : undefined,
     operator: operatorOf(settings),

@@ -259,7 +259,9 @@ export class GithubBudget {
       const text = headers[`x-ratelimit-${name}`];
       return typeof text === 'string' && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
     };
-    const [limit, remaining, reset] = [count('limit'), count('remaining'), count('reset')];
+    const limit = count('limit');
+    const remaining = count('remaining');
+    const reset = count('reset');
     if (limit === undefined || remaining === undefined || reset === undefined) return;
     const used = count('used') ?? limit - remaining;
     this.#state = { limit, remaining, reset, used, resource: 'core', _uninitialized: false };

@@ -87,7 +87,8 @@ export function outcomeCdf(motion: Brownian, time: number, y: number): number {
 function bySeries({ a, b, drift, variance }: Brownian, time: number, y: number): number {
   const width = b - a;
   const pull = drift / variance;
-  const [x, end] = [-a, y - a];
+  const x = -a;
+  const end = y - a;
   const rate = (n: number) =>
     (((n * Math.PI) / width) ** 2 * variance) / 2 + drift ** 2 / (2 * variance);
   const factor = Math.exp(-rate(1) * time - x * pull + end * pull);
@@ -209,6 +210,7 @@ export function llrLogisticQuick(counts: Counts, elo0: number, elo1: number): nu
 export function llrLogisticNormal(counts: Counts, elo0: number, elo1: number): number {
   const seen = observed(counts);
   const mean = meanOf(seen);
-  const [s0, s1] = [scoreOf(elo0), scoreOf(elo1)];
+  const s0 = scoreOf(elo0);
+  const s1 = scoreOf(elo1);
   return (seen.samples * (s1 - s0) * (2 * mean - s0 - s1)) / (2 * varianceOf(seen, mean));
 }

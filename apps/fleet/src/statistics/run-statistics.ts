@@ -92,7 +92,8 @@ export function rawStatistics(results: Results, test?: Hypotheses): RawStatistic
   };
   if (pentanomial === undefined) return common;
   const pairs = sampleStatistics(pentanomial, logistic);
-  const [each, both] = [trinomial.variancePerGame.value, pairs.variancePerGame.value];
+  const each = trinomial.variancePerGame.value;
+  const both = pairs.variancePerGame.value;
   const rmsBias = eloOf(0.5 + Math.sqrt(Math.max(0, each - both)));
   return { ...common, pentanomial: pairs, varianceRatio: both / each, rmsBias };
 }
@@ -143,7 +144,8 @@ function testStatistics(counts: Counts, [elo0, elo1]: readonly [number, number])
       ? { wins, losses, draws }
       : { wins: 0, losses: 0, draws: 0, pentanomial: counts };
   const under = (elo: number) => likeliest(counts, 'logistic', elo).probabilities;
-  const [under0, under1] = [under(elo0), under(elo1)];
+  const under0 = under(elo0);
+  const under1 = under(elo1);
   return {
     llr: {
       logistic: llr(results, { elo0, elo1, model: 'logistic' }),
@@ -293,7 +295,9 @@ function table(tasks: Iterable<WorkerPairs>): Row[] {
 /** Leaves out workers of whom too little is expected to judge, until all others can be judged. */
 function comparable(rows: readonly Row[]): { readonly rows: readonly Row[]; readonly sums: Row } {
   for (let left = rows; ; ) {
-    let [won, lost, drawn] = [0, 0, 0];
+    let won = 0;
+    let lost = 0;
+    let drawn = 0;
     for (const row of left) {
       won += row[1];
       lost += row[2];

@@ -72,9 +72,12 @@ export function chiSquareTail(value: number, degrees: number): number {
 
 /** Finds the root of a continuous function between two points of different sign (Brent). */
 export function root(f: (x: number) => number, low: number, high: number): number {
-  let [a, b] = [low, high];
-  let [fa, fb] = [f(a), f(b)];
-  let [c, fc] = [a, fa];
+  let a = low;
+  let b = high;
+  let fa = f(a);
+  let fb = f(b);
+  let c = a;
+  let fc = fa;
   let before = b - a;
   let step = before;
   for (let round = 0; round < 200; round += 1) {
@@ -113,7 +116,9 @@ interface Points {
 /** The step from b to where a secant, or a parabola through three points, meets zero. */
 function interpolate({ a, b, c, fa, fb, fc }: Points): number {
   if (a === c) return (-fb * (b - a)) / (fb - fa);
-  const [r, s, t] = [fb / fc, fb / fa, fa / fc];
+  const r = fb / fc;
+  const s = fb / fa;
+  const t = fa / fc;
   const p = s * (t * (r - t) * (c - b) - (1 - r) * (b - a));
   return p / ((t - 1) * (r - 1) * (s - 1));
 }

@@ -170,7 +170,8 @@ export function sprtElo(results: Results, options: SprtEloOptions): SprtElo {
   const gameDeviation = Math.sqrt(gamesPerSample(counts) * variance);
   const boundScore = (elo: number) =>
     model === 'normalized' ? (elo / eloPerDeviation) * gameDeviation + 0.5 : scoreOf(elo);
-  const [s0, s1] = [boundScore(elo0), boundScore(elo1)];
+  const s0 = boundScore(elo0);
+  const s1 = boundScore(elo1);
   const drift = (score: number) => ((score - (s0 + s1) / 2) * (s1 - s0)) / variance;
 
   const walked = seen.samples * drift(mean);
@@ -235,13 +236,16 @@ export function sprtForecast(options: SprtCalculatorOptions, elo: number): SprtF
     options.model === 'normalized'
       ? (value / eloPerDeviation) * Math.sqrt(variance) + 0.5
       : scoreOf(value);
-  const [s0, s1, s] = [score(options.elo0), score(options.elo1), score(elo)];
+  const s0 = score(options.elo0);
+  const s1 = score(options.elo1);
+  const s = score(elo);
   const square = (s1 - s0) ** 2 / variance;
   const h = (2 * s - (s0 + s1)) / (s1 - s0);
   if (Math.abs(h * (lower - upper)) < 1e-6) {
     return { passChance: -lower / (upper - lower), games: (-lower * upper) / square };
   }
-  const [atLower, atUpper] = [Math.exp(-h * lower), Math.exp(-h * upper)];
+  const atLower = Math.exp(-h * lower);
+  const atUpper = Math.exp(-h * upper);
   const passChance = (1 - atLower) / (atUpper - atLower);
   const games = ((2 / h) * (upper * passChance + lower * (1 - passChance))) / square;
   return { passChance, games };
@@ -267,7 +271,8 @@ export function calculateElo(query: EloQuery): PlainElo | SprtElo {
     const { elo, error95, los } = eloEstimate(countsOf(results));
     return { elo, ci: [elo - error95, elo + error95], LOS: los };
   }
-  const [elo0, elo1] = [readNumber(query, 'elo0'), readNumber(query, 'elo1')];
+  const elo0 = readNumber(query, 'elo0');
+  const elo1 = readNumber(query, 'elo1');
   const model = query.elo_model ?? 'normalized';
   demand(eloModels.includes(model), `elo_model: unknown: ${model}`);
   demand(elo1 >= elo0 + 0.5, 'elo1: must be at least elo0 + 0.5');

@@ -247,6 +247,7 @@ function median(numbers: readonly number[]): number | undefined {
   const sorted = numbers.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
   if (sorted.length % 2 === 1) return sorted[Math.floor(middle)];
-  const [low, high] = [sorted[middle - 1], sorted[middle]];
+  const low = sorted[middle - 1];
+  const high = sorted[middle];
   return low === undefined || high === undefined ? undefined : (low + high) / 2;
 }

@@ -59,7 +59,8 @@ export class ChangeWriter {
 
   get stats(): ChangeWriterStats {
     const waiting = this.#pending.size;
-    const [decisions, transactions] = [this.#decisions, this.#transactions];
+    const decisions = this.#decisions;
+    const transactions = this.#transactions;
     return { decisions, transactions, failures: this.#failures, waiting };
   }
 

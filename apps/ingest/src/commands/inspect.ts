@@ -259,7 +259,8 @@ async function clean(
   const { orphansOf } = await import('../harvest/ledger.ts');
   const { book, folder } = ingest;
   const { current, building } = await book.generations(product, signal);
-  let [files, bytes] = [0, 0];
+  let files = 0;
+  let bytes = 0;
   try {
     for (const generation of building === undefined ? [current] : [current, building]) {
       const of = { exchange: book.exchange, product, generation };

@@ -122,7 +122,8 @@ export class Progress implements Disposable {
 
   #row(outcome: ProductOutcome): readonly string[] {
     const { product, toId, gaps } = outcome;
-    const [id, last] = [this.#fetchedTo(outcome), Math.max(1, toId - 1)];
+    const id = this.#fetchedTo(outcome);
+    const last = Math.max(1, toId - 1);
     const now = this.#clock.now();
     const begun = this.#begun.get(product) ?? { at: now, id };
     this.#begun.set(product, begun);

@@ -237,7 +237,8 @@ async function gapsOf({ book }: Ingest, named: readonly string[]): Promise<Shown
   for (const product of harvestedOf(named, await book.products())) {
     const checkpoint = await book.checkpoint(await book.current(product));
     for (const gap of checkpoint?.harvest.gaps ?? []) {
-      const [from, to] = [idOf(gap.from), idOf(gap.to)];
+      const from = idOf(gap.from);
+      const to = idOf(gap.to);
       rows.push({ product, from, to: to - 1, ids: to - from, reason: gap.reason });
     }
   }

@@ -208,7 +208,11 @@ function extentOf(
   { exchange, product, from, to }: Omit<RawRange, 'firstUs'>,
   pages: readonly TradePage[],
 ) {
-  let [trades, firstId, lastId, firstUs, lastUs] = [0, -1, -1, Infinity, -Infinity];
+  let trades = 0;
+  let firstId = -1;
+  let lastId = -1;
+  let firstUs = Infinity;
+  let lastUs = -Infinity;
   for (const { ids, timesUs } of pages) {
     for (const id of ids) {
       if (id <= lastId || id < from || id >= to) {

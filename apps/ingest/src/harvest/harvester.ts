@@ -167,14 +167,29 @@ export class Harvester {
     this.#request = request;
     this.#bucket = options.bucket;
     this.#sink = new TradeSink({
-      ...{ store, folder, book, runId: this.runId, clock },
+      store,
+      folder,
+      book,
+      runId: this.runId,
+      clock,
       hasDenseIds: connector.hasDenseIds,
       address: connector.address,
       isFeed: options.isFeed,
     });
     this.#harvest = new Harvest<TradePage, TradePosition>({
-      ...{ sink: this.#sink, store, bucket: this.#bucket, breaker, mode, leaseMs, clock, random },
-      ...{ batchPages, batchMsMax, windowMax, gapsMax, fillsGaps: request.fillsGaps },
+      sink: this.#sink,
+      store,
+      bucket: this.#bucket,
+      breaker,
+      mode,
+      leaseMs,
+      clock,
+      random,
+      batchPages,
+      batchMsMax,
+      windowMax,
+      gapsMax,
+      fillsGaps: request.fillsGaps,
       windowBytesMax: waitingMbMax * 2 ** 20,
       sourcesMax: workers,
       pagesMax: chunkConcurrency,

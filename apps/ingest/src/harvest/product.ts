@@ -79,7 +79,8 @@ export async function planProduct(
   }
   const place = async (us: bigint | undefined) =>
     us === undefined ? undefined : connector.positionAt(product, us, signal);
-  const [since, until] = [await place(wish.sinceUs), await place(wish.untilUs)];
+  const since = await place(wish.sinceUs);
+  const until = await place(wish.untilUs);
   if (checkpoint !== undefined && since !== undefined) {
     checkBegin(product, idOf(since), idOf(checkpoint.begin));
   }

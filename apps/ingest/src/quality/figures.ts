@@ -89,7 +89,8 @@ async function readShared(
   });
   const places = new Map(view.files.map(({ path }, at) => [path, view.paths[at] as string]));
   for (const [name, [one, other]] of left) {
-    const [a, b] = [places.get(one.path), places.get(other.path)];
+    const a = places.get(one.path);
+    const b = places.get(other.path);
     // A file that is gone by now counts in the next look.
     if (a === undefined || b === undefined) continue;
     const both = `SELECT count(*) AS n FROM read_parquet(${quoted(b)}) AS b

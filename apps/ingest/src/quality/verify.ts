@@ -36,7 +36,8 @@ export async function expectedProducts(
       // Trades that are read by moments have ids with holes of their own.
       const hasDenseIds = typeof position === 'number' || position.by !== undefined;
       const harvested = rangeOf({ from: begin, to: position });
-      const [gaps, accepted] = [harvest.gaps.map(rangeOf), taken.map(rangeOf)];
+      const gaps = harvest.gaps.map(rangeOf);
+      const accepted = taken.map(rangeOf);
       ledgers.push({ ...of, entries, harvested, gaps, accepted, feed, hasDenseIds });
     }
   }

@@ -216,6 +216,14 @@ function metadataFolder(name: string): string {
 /** Name of a file of the metadata, and its bytes. */
 type NamedBytes = readonly [name: string, bytes: Buffer];
 
+/** Each state has one manifest with all files, so none are taken over from others. */
+const noOlderFiles = {
+  existing_files_count: 0,
+  existing_rows_count: 0,
+  deleted_files_count: 0,
+  deleted_rows_count: 0,
+};
+
 /** All files of the metadata of one state: manifest, manifest list, table metadata. */
 function icebergFiles(
   table: IcebergTable,
@@ -244,11 +252,16 @@ function icebergFiles(
   const manifestName = `${version}-m0.avro`;
   const listName = `snap-${version}.avro`;
   const listed = {
-    ...{ manifest_path: `${folder}/${manifestName}`, manifest_length: manifest.length },
-    ...{ partition_spec_id: 0, content: 0, sequence_number: version, min_sequence_number: version },
-    ...{ added_snapshot_id: version, added_files_count: files.length, added_rows_count: rows },
-    ...{ existing_files_count: 0, existing_rows_count: 0 },
-    ...{ deleted_files_count: 0, deleted_rows_count: 0 },
+    manifest_path: `${folder}/${manifestName}`,
+    manifest_length: manifest.length,
+    partition_spec_id: 0,
+    content: 0,
+    sequence_number: version,
+    min_sequence_number: version,
+    added_snapshot_id: version,
+    added_files_count: files.length,
+    added_rows_count: rows,
+    ...noOlderFiles,
   };
   const list = avroFile(manifestFile, [listed], {
     'snapshot-id': String(version),

@@ -254,7 +254,8 @@ export class Merge implements AsyncDisposable {
       throw new Error(`${row.lines} trades, the ledger has ${trades}`);
     const empty = required.find((_, at) => Number(row[`count${at}`]) !== trades);
     if (empty !== undefined) throw new Error(`${empty}: there is a row without it`);
-    const [first, last] = [piece[0]?.firstId, hullEnd(piece)];
+    const first = piece[0]?.firstId;
+    const last = hullEnd(piece);
     if (Number(row.first) === first && Number(row.last) === last) return;
     const found = `trades from ${row.first} to ${row.last}`;
     throw new Error(`${found}, the ledger has those from ${first} to ${last}`);
@@ -321,8 +322,11 @@ export class Merge implements AsyncDisposable {
     const copy = String(row.copy);
     const sha256 = await hashOf(copy, this.#signal);
     const bytes = (await stat(copy)).size;
-    const [rows, firstId, lastId] = [Number(row.rows), Number(row.firstId), Number(row.lastId)];
-    const [firstUs, lastUs] = [Number(row.firstUs), Number(row.lastUs)];
+    const rows = Number(row.rows);
+    const firstId = Number(row.firstId);
+    const lastId = Number(row.lastId);
+    const firstUs = Number(row.firstUs);
+    const lastUs = Number(row.lastUs);
     const date = dayOf(firstUs);
     const path = dataPath(dayFolder(exchange, product, date), this.#draft.version, sha256);
     await this.#folder.adopt(copy, `${path}.new`, this.#signal);

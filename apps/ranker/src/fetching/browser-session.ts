@@ -131,7 +131,8 @@ export class BrowserSession {
 
 /** Waits until the text of a page stays the same, but not for ever: some never do. */
 async function settle(page: Page): Promise<void> {
-  let [length, still] = [-1, 0];
+  let length = -1;
+  let still = 0;
   for (let poll = 0; poll < pollsMax; poll += 1) {
     const now = await page.evaluate<number>('document.body?.innerText.length ?? 0');
     still = now === length ? still + 1 : 0;

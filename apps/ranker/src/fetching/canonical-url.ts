@@ -64,7 +64,8 @@ export function claimedUrl(claim: string, page: string): string | undefined {
 
 /** True if two hosts are of one site. */
 export function isSameSite(one: string, other: string): boolean {
-  const [a, b] = [siteOf(one), siteOf(other)];
+  const a = siteOf(one);
+  const b = siteOf(other);
   return a === b || a.endsWith(`.${b}`) || b.endsWith(`.${a}`);
 }
 

@@ -47,7 +47,8 @@ function byteOrderMark([first, second, third]: Uint8Array): string | undefined {
 /** Markup in pairs of bytes has a zero in nearly every pair, always on the same side. */
 function wideEncoding(bytes: Uint8Array): string | undefined {
   const head = bytes.subarray(0, headBytes);
-  let [even, odd] = [0, 0];
+  let even = 0;
+  let odd = 0;
   for (const [at, byte] of head.entries()) {
     if (byte === 0 && at % 2 === 0) even += 1;
     else if (byte === 0) odd += 1;
@@ -69,7 +70,8 @@ function declaration(bytes: Uint8Array): string | undefined {
 }
 
 function brokenShare(text: string): number {
-  let [broken, other] = [0, 1];
+  let broken = 0;
+  let other = 1;
   for (const char of text) {
     if (char === '\uFFFD') broken += 1;
     else if (char > '\u007F') other += 1;

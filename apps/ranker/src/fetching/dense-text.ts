@@ -11,9 +11,11 @@ const linkShareMax = 0.3;
 /** The paragraphs of a page, where nothing better can be had: long blocks with few links. */
 export function denseText(html: string): string {
   const kept: string[] = [];
-  let [block, linkChars] = ['', 0];
+  let block = '';
+  let linkChars = 0;
   // What nests too deep to be right is cut off by the closing tag of any ancestor.
-  let [inFurniture, inLink] = [0, 0];
+  let inFurniture = 0;
+  let inLink = 0;
   const finish = () => {
     const text = tidyText(decodeHTMLStrict(block));
     const isStory = text.length >= blockCharsMin && linkChars <= linkShareMax * text.length;

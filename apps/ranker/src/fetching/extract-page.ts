@@ -56,9 +56,15 @@ export function extractPage(html: string, url: string): Extraction {
   const isChallenge = text.length < 600 && challenge.test(`${facts.title}\n${text}`);
   return {
     title: title.slice(0, titleCharsMax).toWellFormed(),
-    ...{ text, how: found.how, author: author ?? readable?.author, published },
+    text,
+    how: found.how,
+    author: author ?? readable?.author,
+    published,
     images: images.length > 0 ? images : leadImage(facts.image, url),
-    ...{ canonical, isFree: structured?.isFree ?? true, needsScripts, isChallenge },
+    canonical,
+    isFree: structured?.isFree ?? true,
+    needsScripts,
+    isChallenge,
   };
 }
 

@@ -134,7 +134,9 @@ export class Fetcher implements AsyncDisposable {
   async fetchArticle(url: string, options: FetchOptions = {}): Promise<ArticleAnswer> {
     return answered(async () => {
       const answer = await this.#parts.web.get({
-        ...{ url: addressOf(url), accept: 'text/html, application/xhtml+xml', checkType: isPage },
+        url: addressOf(url),
+        accept: 'text/html, application/xhtml+xml',
+        checkType: isPage,
         ...options,
       });
       const { body, validators } = answer;
@@ -231,8 +233,15 @@ export class Fetcher implements AsyncDisposable {
     const how = best === rendered ? 'browser' : best.how;
     const source = siteOf(new URL(answer.url).hostname);
     const article: Article = {
-      ...{ title: title || (url ?? ''), text: best.text, url: url ?? answer.url, source },
-      ...{ author, published, images, how, validators: answer.validators },
+      title: title || (url ?? ''),
+      text: best.text,
+      url: url ?? answer.url,
+      source,
+      author,
+      published,
+      images,
+      how,
+      validators: answer.validators,
     };
     return { kind: 'article', article };
   }

@@ -85,11 +85,18 @@ function scan(html: string): Found {
   const meta = new Map<string, string>();
   const links: ReadonlyMap<string, string>[] = [];
   const found: Found = {
-    ...{ title: '', time: undefined, depth: 0, needsScripts: false },
-    ...{ meta, links, headings: new Set<string>(), structured: undefined },
+    title: '',
+    time: undefined,
+    depth: 0,
+    needsScripts: false,
+    meta,
+    links,
+    headings: new Set<string>(),
+    structured: undefined,
   };
   const blocks: string[] = [];
-  let [depth, inNoscript] = [0, false];
+  let depth = 0;
+  let inNoscript = false;
   let heading: string | undefined;
   for (const piece of htmlPieces(html)) {
     if (piece.kind === 'text') {

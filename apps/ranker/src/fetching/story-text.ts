@@ -143,7 +143,9 @@ interface Open {
 function blocksOf(html: string): Block[] {
   const blocks: Block[] = [];
   const open: Open[] = [];
-  let [text, linkChars, letters] = ['', 0, 0];
+  let text = '';
+  let linkChars = 0;
+  let letters = 0;
   let namedLetters = 0;
   const finish = () => {
     const tidy = tidyText(decodeHTMLStrict(text));

@@ -174,7 +174,8 @@ function off(rows: RatedRows, { says, starts }: Unseen, slope: number, row: numb
 
 /** The regression slope of ratings on predictions, both around the mean, with caution. */
 function slopeOf(rows: RatedRows, only: readonly number[], { says, starts }: Unseen): number {
-  let [both, own] = [0, 0];
+  let both = 0;
+  let own = 0;
   for (const row of only) {
     const said = (says[row] as number) - (starts[row] as number);
     both += said * ((rows.scores[row] as number) - (starts[row] as number));

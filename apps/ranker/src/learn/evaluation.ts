@@ -67,7 +67,12 @@ export function* evaluateTaste(task: EvaluationTask): Generator<number, Evaluati
   const asked = { rows, common, halfLifeMs, current: untrained, kind: 'intensive', only: older };
   const { choice = untrained } = yield* choose({ ...asked, kind: 'intensive' });
   const says: Record<Way, number[]> = {
-    ...{ constant: [], neighbours: [], topic: [], words: [], logistic: [], served: [] },
+    constant: [],
+    neighbours: [],
+    topic: [],
+    words: [],
+    logistic: [],
+    served: [],
   };
   const known = new Set(older);
   const scores = rows.scores.map((score, row) => (known.has(row) ? score : Number.NaN));
@@ -117,7 +122,8 @@ export function* evaluateTaste(task: EvaluationTask): Generator<number, Evaluati
 }
 
 function slopeOf(says: readonly number[], truth: readonly number[], start: number): number {
-  let [both, own] = [0, 0];
+  let both = 0;
+  let own = 0;
   for (const [at, said] of says.entries()) {
     both += (said - start) * ((truth[at] as number) - start);
     own += (said - start) ** 2;
@@ -172,7 +178,8 @@ function auc(says: readonly number[], truth: readonly number[]): number {
   const middle = sorted[sorted.length >> 1] as number;
   const half = (isLiked: boolean) =>
     says.filter((_, at) => (truth[at] as number) >= middle === isLiked);
-  const [liked, others] = [half(true), half(false)];
+  const liked = half(true);
+  const others = half(false);
   let won = 0;
   for (const one of liked) {
     for (const other of others) won += one > other ? 1 : Number(one === other) / 2;
@@ -208,10 +215,14 @@ function ranks(values: readonly number[]): number[] {
 export function correlation(one: readonly number[], other: readonly number[]): number {
   const mean = (values: readonly number[]) =>
     values.reduce((sum, value) => sum + value, 0) / values.length;
-  const [a, b] = [mean(one), mean(other)];
-  let [both, left, right] = [0, 0, 0];
+  const a = mean(one);
+  const b = mean(other);
+  let both = 0;
+  let left = 0;
+  let right = 0;
   for (const [at, value] of one.entries()) {
-    const [x, y] = [value - a, (other[at] as number) - b];
+    const x = value - a;
+    const y = (other[at] as number) - b;
     both += x * y;
     left += x * x;
     right += y * y;

@@ -94,7 +94,8 @@ export function fit(
   for (const row of only) {
     weights[row] = 2 ** (((rows.ratedAt[row] as number) - newest) / halfLifeMs);
   }
-  let [sum, total] = [startRatings * scoreUnknown, startRatings];
+  let sum = startRatings * scoreUnknown;
+  let total = startRatings;
   for (const row of only) {
     sum += (weights[row] as number) * (rows.scores[row] as number);
     total += weights[row] as number;
@@ -108,7 +109,11 @@ export function fit(
   const slope = choice.slope ?? cautiousSlope(only.length);
   const bold = only.length / (only.length + orderRatings);
   const model = {
-    ...{ start, common, choice, sources, slope },
+    start,
+    common,
+    choice,
+    sources,
+    slope,
     boldness: slope > 0 ? Math.max(1, bold / slope) : 1,
     topic: shared(dimension),
     words: shared(bucketCount),
@@ -368,7 +373,9 @@ function neighbourFeature(
   unknown: number,
 ): number {
   if (rows.compared < rows.count) return 0;
-  let [sum, weights, used] = [0, 1, 0];
+  let sum = 0;
+  let weights = 1;
+  let used = 0;
   const from = row * neighboursKept;
   for (let at = from; at < from + neighboursKept && used < neighboursUsed; at += 1) {
     const other = rows.nearest[at] as number;

@@ -154,7 +154,8 @@ export class Scorer {
   /** The mean of the nearest scores above the reader's mean, with caution. */
   #neighbours({ nearest, similarities }: Neighbours, from: number): number {
     const { rows, model } = this.#state;
-    let [sum, weights] = [0, 1];
+    let sum = 0;
+    let weights = 1;
     this.support = 0;
     for (let at = from; at < from + neighboursUsed; at += 1) {
       const row = nearest[at] as number;

@@ -44,11 +44,17 @@ export class EmbeddingBacklog {
     this.#options = options;
     const { clock } = options;
     this.#texts = new Backlog({
-      ...{ queueMax: textsMax, consumers: 2, attemptsMax: 1, clock, key: (id: string) => id },
+      queueMax: textsMax,
+      consumers: 2,
+      attemptsMax: 1,
+      clock,
+      key: (id: string) => id,
       consume: (id, signal) => this.#fetch(id, signal),
     });
     this.#backlog = new Backlog({
-      ...{ queueMax: 2, clock, key: () => 'all' },
+      queueMax: 2,
+      clock,
+      key: () => 'all',
       consume: (_all, signal) => this.#embedAll(signal),
     });
   }

@@ -20,8 +20,15 @@ export function articleOfText({ text, title = '' }: BareText, now: number): Stor
   const hash = createHash('sha256').update(`${title}\0${text}`).digest('base64url');
   const url = `text:${hash}`;
   return {
-    ...{ id: articleId(url), url, givenUrl: url, title, text, source: '' },
-    ...{ publishedAt: undefined, fetchedAt: now, addedAt: now },
+    id: articleId(url),
+    url,
+    givenUrl: url,
+    title,
+    text,
+    source: '',
+    publishedAt: undefined,
+    fetchedAt: now,
+    addedAt: now,
   };
 }
 
@@ -142,12 +149,21 @@ export class Library {
     const images = fetched.images.length > 0 ? fetched.images : known?.images;
     const { url: canonical, title, text, source, validators: own } = fetched;
     const article: StoredArticle = {
-      ...{ id: articleId(canonical), url: canonical, givenUrl: given, title, text, source },
+      id: articleId(canonical),
+      url: canonical,
+      givenUrl: given,
+      title,
+      text,
+      source,
       // What the page does not say its feed may have said.
-      ...{ publishedAt: publishedAt ?? known?.publishedAt, images },
-      ...{ author: fetched.author ?? known?.author, tags: known?.tags },
-      ...{ fetchedAt: now, addedAt: known?.addedAt ?? now },
-      ...{ etag: own.etag, lastModified: own.lastModified },
+      publishedAt: publishedAt ?? known?.publishedAt,
+      images,
+      author: fetched.author ?? known?.author,
+      tags: known?.tags,
+      fetchedAt: now,
+      addedAt: known?.addedAt ?? now,
+      etag: own.etag,
+      lastModified: own.lastModified,
     };
     // What is the same needs no new vectors.
     if (known?.id === article.id && known.text === article.text && known.title === article.title) {

@@ -57,7 +57,10 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
   const ranking = new ArticleRanking({ storage, library, tastes, training, clock, changes });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
   const embedding = new EmbeddingBacklog({
-    ...{ storage, embedder, library, clock },
+    storage,
+    embedder,
+    library,
+    clock,
     onEmbedded: async (articleIds) => {
       for (const userId of await storage.ratings.ratersOf(articleIds)) {
         tastes.forget(userId);

@@ -185,10 +185,21 @@ function storedArticles(
     const text = texts[at] as string;
     const isWhole = isPrivate || (text.length >= wholeMin && !isFullText);
     return {
-      ...{ id: articleId(url), url, givenUrl: given, title, text, source: sourceOf(url), author },
-      ...{ images, tags, ...(text !== entry.text && { sharedText: entry.text }) },
+      id: articleId(url),
+      url,
+      givenUrl: given,
+      title,
+      text,
+      source: sourceOf(url),
+      author,
+      images,
+      tags,
+      ...(text !== entry.text && { sharedText: entry.text }),
       // A short text may be a summary: the article itself is fetched when it is asked for.
-      ...{ fetchedAt: isWhole ? now : undefined, addedAt: now, isFromFeed: true, publishedAt },
+      fetchedAt: isWhole ? now : undefined,
+      addedAt: now,
+      isFromFeed: true,
+      publishedAt,
     };
   });
 }

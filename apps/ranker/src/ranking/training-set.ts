@@ -94,7 +94,14 @@ function unreadArticle(given: string, at: number, now: number): StoredArticle {
     throw rankerError('INPUT_INVALID', `body.items.${at}.url: must be an address of the web`);
   }
   return {
-    ...{ id: articleId(url), url, givenUrl: given, title: '', text: '', source: sourceOf(url) },
-    ...{ publishedAt: undefined, fetchedAt: undefined, addedAt: now },
+    id: articleId(url),
+    url,
+    givenUrl: given,
+    title: '',
+    text: '',
+    source: sourceOf(url),
+    publishedAt: undefined,
+    fetchedAt: undefined,
+    addedAt: now,
   };
 }

@@ -115,8 +115,15 @@ function articleOfLine(
   const url = isOwn ? line.url : (canonicalUrl(line.url) ?? line.url);
   const fetchedAt = line.text === '' ? undefined : now;
   return {
-    ...{ id: articleId(url), url, givenUrl: line.url, title: line.title, text: line.text },
-    ...{ source: sourceOf(url), publishedAt: line.published, fetchedAt, addedAt: now },
+    id: articleId(url),
+    url,
+    givenUrl: line.url,
+    title: line.title,
+    text: line.text,
+    source: sourceOf(url),
+    publishedAt: line.published,
+    fetchedAt,
+    addedAt: now,
   };
 }
 

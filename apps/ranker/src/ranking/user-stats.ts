@@ -13,7 +13,8 @@ export interface UserStatsOptions {
 }
 
 const weekMs = 7 * 86_400_000;
-const [liked, disliked] = [8, 3];
+const liked = 8;
+const disliked = 3;
 
 /** One training, as it is told. */
 export interface TrainingAnswer {

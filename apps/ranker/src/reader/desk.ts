@@ -251,7 +251,10 @@ export class Desk implements Disposable {
     // Votes do not change the stories, so they are kept while the articles are the same.
     const isSame = before !== undefined && namesOf(articles) === namesOf(before.articles);
     const world = {
-      ...{ accuracy, feeds, at: clock.now(), changes: [] },
+      accuracy,
+      feeds,
+      at: clock.now(),
+      changes: [],
       shelf: { ...shelf, groups: isSame ? before.groups : undefined },
       book: new RuleBook(rules, this.#world?.book),
       counts: countsOf(articles),
@@ -291,7 +294,9 @@ export class Desk implements Disposable {
       return { ...feed, unread: Math.max(0, feed.unread + (unread.get(feed.id) ?? 0)) };
     });
     return {
-      ...{ ...world, feeds, changes: [...world.changes, ...changes] },
+      ...world,
+      feeds,
+      changes: [...world.changes, ...changes],
       shelf: { ...shelf, articles },
       counts: countsOf(articles),
     };
@@ -307,7 +312,11 @@ export class Desk implements Disposable {
     const madeAt = clock.now();
     const { listing, sorting } = query;
     const options = {
-      ...{ nowMs: madeAt, listing, sorting, halfLifeMs, explorationShare },
+      nowMs: madeAt,
+      listing,
+      sorting,
+      halfLifeMs,
+      explorationShare,
       opened: this.#opened,
     };
     const places = await inSlices(order(articles, groups, verdicts, options), signal);

@@ -49,7 +49,11 @@ export class Desks implements Observable, Disposable {
     checkNumber('explorationShare', explorationShare, 0, 0.5);
     checkInteger('articlesMax', articlesMax, 10, 10_000);
     this.#shared = {
-      ...{ reader, storage, clock, explorationShare, articlesMax },
+      reader,
+      storage,
+      clock,
+      explorationShare,
+      articlesMax,
       halfLifeMs: halfLifeHours * 3_600_000,
       onChange: () => {
         this.#version += 1;

@@ -71,7 +71,8 @@ export class FeedRefresh implements Part {
       attemptsMax: 1,
       key: ({ id }) => id,
       consume: (feed, signal) => this.#refresh(feed, signal),
-      ...{ clock, random },
+      clock,
+      random,
     });
   }
 
@@ -199,10 +200,7 @@ function articleOf(item: FeedItem, nowMs: number): NewArticle[] {
   // One from the future would stay on top until then.
   const publishedAt = published === undefined ? undefined : Math.min(published, nowMs);
   return [
-    {
-      ...{ url, title: named, text: text.slice(0, textLengthMax), publishedAt, author },
-      ...{ images, tags },
-    },
+    { url, title: named, text: text.slice(0, textLengthMax), publishedAt, author, images, tags },
   ];
 }
 

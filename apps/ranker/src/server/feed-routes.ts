@@ -164,7 +164,10 @@ function oneFeedRoutes(app: FastifyInstance, options: RankerContext): void {
     ['POST', '/feeds/:id/remove'],
   ] as const) {
     app.route<Named>({
-      ...{ method, url, config, schema: { params } },
+      method,
+      url,
+      config,
+      schema: { params },
       handler: ({ params: { id } }, reply) =>
         change(reply, async (userId, signal) => {
           await feeds.unsubscribe(userId, id, signal);

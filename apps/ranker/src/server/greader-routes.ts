@@ -153,7 +153,9 @@ function addRoute(
         throw rankerError('KEY_NEEDED', 'log in by accounts/ClientLogin first');
       const rest = clean(String(Object(request.params)['*'] ?? ''));
       const answer = await work(fieldsOf(request), {
-        ...{ user, signal, rest },
+        user,
+        signal,
+        rest,
         feeds: () => storage.feeds.list(user.id, signal),
         list: (query) => storage.shelves.list({ userId: user.id, ...query }, signal),
         idsOf: (items) => storage.articles.byPrefix(items.map(prefixOf), signal),

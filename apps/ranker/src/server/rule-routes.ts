@@ -65,7 +65,10 @@ export const ruleRoutes: FastifyPluginAsync<RankerContext> = async (app, options
     ['POST', '/rules/:id/remove'],
   ] as const) {
     app.route<Named>({
-      ...{ method, url, config, schema: { params: idSchema } },
+      method,
+      url,
+      config,
+      schema: { params: idSchema },
       handler: ({ params: { id } }, reply) =>
         operate(reply, page, async (userId, signal) => {
           await storage.rules.remove(userId, id, signal);

@@ -51,9 +51,13 @@ export const trainingRoutes: FastifyPluginAsync<RankerContext> = async (app, opt
       const done = await ranking.correct(rankerUser.id, itemOf(item), score, permit.signal);
       const { article, predicted } = done;
       return {
-        ...{ status: 'accepted', message: `${article.title || article.url} is ${score} to you` },
-        ...{ url: article.url, id: article.id, predicted: rounded(predicted) },
-        ...{ rank: rounded(done.score.score), version: done.score.version },
+        status: 'accepted',
+        message: `${article.title || article.url} is ${score} to you`,
+        url: article.url,
+        id: article.id,
+        predicted: rounded(predicted),
+        rank: rounded(done.score.score),
+        version: done.score.version,
       };
     },
   );

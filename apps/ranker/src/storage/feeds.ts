@@ -140,7 +140,9 @@ export class Feeds extends Records {
       .orderBy('feeds.id')
       .execute({ signal });
     return rows.map((row) => ({
-      ...{ id: row.id, url: publicUrl(row.url), folder: row.folder },
+      id: row.id,
+      url: publicUrl(row.url),
+      folder: row.folder,
       title: row.own_title ?? row.title,
       isNamed: row.own_title !== null && row.own_title !== row.title,
       outline: row.outline === null ? undefined : (JSON.parse(row.outline) as Outline),
@@ -170,7 +172,11 @@ export class Feeds extends Records {
       const url = credentials ? privateFeedUrl(feed.url, userId) : publicUrl(feed.url);
       const id = articleId(url);
       const subscription = {
-        ...{ user_id: userId, feed_id: id, folder: clean(folder), added_at: at, full_text: 0 },
+        user_id: userId,
+        feed_id: id,
+        folder: clean(folder),
+        added_at: at,
+        full_text: 0,
         title: isNamed && title !== '' ? clean(title) : null,
         outline: outline === undefined ? null : JSON.stringify(outline),
       };
@@ -290,12 +296,9 @@ export class Feeds extends Records {
       .returning(['id', 'url', 'etag', 'last_modified', 'failures'])
       .execute({ signal });
     if (rows.length === 0) return [];
-    const ids = rows.map(({ id }) => id);
-    const opened = await kysely
-      .selectFrom('feed_credentials')
-      .selectAll()
-      .where('feed_id', 'in', ids)
-      .execute({ signal });
+    const named = rows.map(({ id }) => id);
+    const secrets = kysely.selectFrom('feed_credentials').selectAll();
+    const opened = await secrets.where('feed_id', 'in', named).execute({ signal });
     const feeds: DueFeed[] = [];
     for (const { id, url, failures, ...row } of rows) {
       const publishedAt = await this.#times(id, signal);

@@ -162,7 +162,10 @@ export class Shelves extends Records {
       .orderBy('articles.id')
       .execute({ signal });
     return rows.map((row) => ({
-      ...{ id: row.id, title: row.title, source: row.source, lead: row.lead },
+      id: row.id,
+      title: row.title,
+      source: row.source,
+      lead: row.lead,
       url: publicUrl(row.url),
       feedId: row.feed_id ?? undefined,
       author: row.author ?? undefined,

@@ -78,7 +78,12 @@ export class Trainings extends Records {
 function rowOf(training: TrainingRecord): Omit<TrainingRow, 'id'> {
   const { user, kind, status, startedAt, endedAt, samples, errors } = training;
   return {
-    ...{ user_id: user, kind, status, samples, epochs: 0, started_at: startedAt },
+    user_id: user,
+    kind,
+    status,
+    samples,
+    epochs: 0,
+    started_at: startedAt,
     ended_at: endedAt ?? null,
     errors: errors === undefined ? null : JSON.stringify(errors),
     version: training.version ?? null,
