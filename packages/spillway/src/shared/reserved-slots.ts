@@ -67,7 +67,6 @@ export class ReservedSlots {
     const found = this.#find(n, now);
     if (found === undefined || found.use.ms > 0) return false;
     found.run.used += found.use.slots;
-    if (found.run.used >= found.run.n) this.#runs.splice(this.#runs.indexOf(found.run), 1);
     return true;
   }
 
