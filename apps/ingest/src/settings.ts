@@ -26,6 +26,7 @@ export interface Settings {
   readonly mode: 'prefix' | 'strict';
   readonly leaseSeconds: number;
   readonly pauseSecondsMax: number;
+  readonly firstAnswerSeconds: number;
   readonly gapsMax: number;
   readonly waitingMbMax: number;
   readonly memoryMbMax: number;
@@ -132,6 +133,9 @@ export const settingRules: SettingRules<Settings> = {
     absent: 60,
     min: 1,
     max: 7_200,
+  }),
+  firstAnswerSeconds: number('time for the first answer of the exchange, before it is given up', {
+    ...{ absent: 4, min: 1, max: 600 },
   }),
   pauseSecondsMax: number('longest pause the exchange may ask for before a run ends', {
     absent: 900,

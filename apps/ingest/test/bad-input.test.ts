@@ -223,7 +223,10 @@ describe('ingest, where something is not its own', { concurrency: 2 }, () => {
 
   it('says that a product is not known, and where those are that are', async () => {
     const ended = await ingest('run', 'X-USD', ...place('unknown'));
-    assertFailed(ended, /X-USD: simulated has no such product; "ingest products --dry-run"/);
+    assertFailed(
+      ended,
+      /X-USD: simulated has no such product at http:.+; "ingest products --dry-run"/,
+    );
     const nothing = await ingest('verify', ...place('unknown'));
     assert.equal(nothing.code, 2);
     assert.match(nothing.stderr, /unknown: nothing was harvested yet/);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -47,7 +48,14 @@ describe('a request to an exchange', () => {
       await assert.rejects(ask(), fault, String(answered));
     }
     site.tell('{"message":"as it\n is"}', 400);
-    await assert.rejects(ask(), { message: 'coinbase: /products: 400 {"message":"as it is"}' });
+    const message = `coinbase: ${site.url}/products: 400 {"message":"as it is"}; see --base-url`;
+    await assert.rejects(ask(), { message });
+    await using connector = declared(coinbase, { baseUrl: site.url });
+    site.tell(products);
+    await connector.products(signal);
+    site.tell('no', 400);
+    // The address is told until something has answered.
+    await assert.rejects(connector.products(signal), { message: 'coinbase: /products: 400 no' });
   });
 
   it('tells how long to wait, from seconds or from a date', async () => {
@@ -115,8 +123,11 @@ describe('a request to an exchange', () => {
     assert.equal(ends.length, 1);
     const clock = new VirtualClock();
     const arrived = Promise.withResolvers<void>();
+    site.tell(products);
+    await using connector = declared(coinbase, { baseUrl: site.url, clock, requestMsMax: 5000 });
+    await connector.products(signal);
     site.serve = () => arrived.resolve();
-    const late = assert.rejects(ask({ clock, requestMsMax: 5000 }), {
+    const late = assert.rejects(connector.products(signal), {
       code: 'DEADLINE',
       status: 504,
       retryable: true,
@@ -154,6 +165,42 @@ describe('a request to an exchange', () => {
       }
       server.close();
     }
+  });
+
+  it('that is the first fails within 4 s if nothing comes, a later one does not', async () => {
+    const silent = (_request: unknown, response: ServerResponse): void => response.flushHeaders();
+    for (const serve of [() => {}, silent]) {
+      const clock = new VirtualClock();
+      const arrived = Promise.withResolvers<void>();
+      site.serve = (request, response) => {
+        serve(request, response);
+        arrived.resolve();
+      };
+      const { promise, resolve } = Promise.withResolvers<unknown>();
+      void ask({ clock }).catch(resolve);
+      await arrived.promise;
+      await clock.advance(4_000);
+      const { code, message } = Object(await promise);
+      assert.equal(code, 'EXCHANGE_UNREACHABLE');
+      assert.match(message, new RegExp(`${site.url} cannot be reached: it gave no answer within`));
+      assert.equal(clock.pending, 0);
+    }
+  });
+
+  it('that is the first may be long: only its first byte must come soon', async () => {
+    const clock = new VirtualClock();
+    const arrived = Promise.withResolvers<ServerResponse>();
+    site.serve = (_request, response) => {
+      response.write(' ');
+      arrived.resolve(response);
+    };
+    const asked = ask({ clock });
+    const response = await arrived.promise;
+    // The time for the first byte is given back when that was read.
+    while (clock.pending > 1) await new Promise(setImmediate);
+    await clock.advance(20_000);
+    response.end(products);
+    assert.deepEqual(await asked, ['BTC-USD']);
   });
 
   it('goes to the address it was given, path included, and says who it is', async () => {

@@ -42,13 +42,30 @@ describe('a secret that an API gives back', () => {
           for (const status of [400, 401]) {
             site.tell(text, status);
             const said = String((await scene.run()).outcomes[0]?.reason);
-            assert.match(said, new RegExp(`posts: /posts: ${status} \\$\\{TOKEN`));
+            assert.match(
+              said,
+              new RegExp(`posts: (http://127[.\\d:]+)?/posts: ${status} \\$\\{TOKEN`),
+            );
             assert.ok(!said.includes(form.slice(0, 6)), said);
           }
         }
       });
     });
   }
+
+  it('is masked as Basic authentication has it: base64, plain, the password alone', async () => {
+    const plain = 'shop:s3cret/key';
+    const basic = Buffer.from(plain).toString('base64');
+    const headers = { authorization: `Basic ${token}` };
+    await atStandIn({ ...declaration, headers }, { TOKEN: basic }, async (site, scene) => {
+      for (const form of [basic, plain, 's3cret/key', 's3cret%2Fkey', encodeURIComponent(basic)]) {
+        site.tell(`${form} is wrong`, 401);
+        const said = String((await scene.run()).outcomes[0]?.reason);
+        assert.match(said, /401 \$\{TOKEN/);
+        assert.doesNotMatch(said, /s3cret|c2hvc/);
+      }
+    });
+  });
 
   it('is masked where a field or the whole answer is wrong', async () => {
     for (const answer of [

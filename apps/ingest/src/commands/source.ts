@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { zstdCompressSync } from 'node:zlib';
 import { Command } from 'commander';
 import { print } from 'spillway-cli';
+import type { ConnectorOptions } from '../connectors/connector.ts';
 import type { Declaration } from '../connectors/declaration.ts';
 import type { TradeFields } from '../connectors/trades.ts';
 import type { RecordColumn } from '../table/records.ts';
@@ -46,7 +47,11 @@ async function checkSource(
     return;
   }
   using stop = new StopRequest();
-  const found = await look(value as Declaration, product, settingsOf(self).baseUrl, stop.signal);
+  const { baseUrl, firstAnswerSeconds } = settingsOf(self);
+  const remedy = `see "address" and "headers" in ${file}, or --base-url`;
+  // One attempt: somebody is looking.
+  const options = { baseUrl, remedy, firstMsMax: firstAnswerSeconds * 1_000, contactsMax: 1 };
+  const found = await look(value as Declaration, product, options, stop.signal);
   print(found, json, () => {
     const rows = found.columns.map(({ name, type, field }) => {
       const isKey = found.key.includes(field);
@@ -70,12 +75,12 @@ interface Looked {
 async function look(
   source: Declaration,
   product: string | undefined,
-  baseUrl: string | undefined,
+  options: ConnectorOptions,
   signal: AbortSignal,
 ): Promise<Looked> {
   const { declared, schemaOf } = await import('../connectors/declared.ts');
   const { keysOf } = await import('../connectors/api.ts');
-  await using connector = declared(source, { baseUrl, environment: process.env });
+  await using connector = declared(source, { ...options, environment: process.env });
   const of = product ?? (await connector.products(signal))[0] ?? source.name;
   const latest = await connector.latest(of, signal);
   const to = latest === undefined ? undefined : latest + 1;

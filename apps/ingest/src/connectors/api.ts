@@ -1,7 +1,7 @@
 import { recordBytesMax } from '../table/records.ts';
 import { at, fieldChanged, microseconds, parseAnswer, wellFormed } from './answer.ts';
 import type { ConnectorOptions } from './connector.ts';
-import type { Declaration } from './declaration.ts';
+import type { Declaration, Limits } from './declaration.ts';
 import { ExchangeClient } from './exchange-client.ts';
 import { isSecret, Secrets } from './secrets.ts';
 
@@ -71,6 +71,7 @@ export class Api implements AsyncDisposable {
       baseUrl: this.baseUrl,
       headers: Object.fromEntries(pairs.map(([key, value]) => [key.toLowerCase(), value])),
       secretQuery: new URLSearchParams(secrets.map((pair) => filled('query', pair))).toString(),
+      askMs: 1_000 / (options.ratePerSecond ?? rateOf(source.limits)),
       isUnknown: (status, text) =>
         unknown === undefined ? status === 404 : text.includes(unknown),
       hide: (text) => this.secrets.hide(text),
@@ -200,6 +201,13 @@ export class Api implements AsyncDisposable {
 
 /** In the order of their characters, the same everywhere. */
 const byText = (a: string, b: string): number => (a < b ? -1 : 1);
+
+/** Requests a second that the declared limits permit. */
+export function rateOf({ perSecond, perMinute, perHour }: Limits = {}): number {
+  const rates = [perSecond, (perMinute ?? NaN) / 60, (perHour ?? NaN) / 3600];
+  const given = rates.filter((rate) => rate !== undefined && !Number.isNaN(rate)) as number[];
+  return given.length === 0 ? 1 : Math.min(...given);
+}
 
 /** The fields of a key. */
 export function keysOf(key: Declaration['key'] = []): readonly string[] {

@@ -89,12 +89,18 @@ export interface Connector extends AsyncDisposable {
 export interface ConnectorOptions {
   /** Advice in the error for an address where nothing answers. @default to look at the address */
   readonly remedy?: string | undefined;
+  /** Requests a second that are set. @default those of the exchange */
+  readonly ratePerSecond?: number | undefined;
   /** Address of the API. @default that of the exchange */
   readonly baseUrl?: string | undefined;
   /** Address of the feed of live trades. @default that of the exchange, or below `baseUrl` */
   readonly feedUrl?: string | undefined;
   /** Time that one request may take in all, in ms, from 1 to 2^31 - 1. @default 30,000 */
   readonly requestMsMax?: number | undefined;
+  /** Time until anything has answered for the first time, in ms, from 1. @default 4,000 */
+  readonly firstMsMax?: number | undefined;
+  /** Attempts at a first answer, an integer from 1. @default 3 */
+  readonly contactsMax?: number | undefined;
   /** The longest `Retry-After` that is a matter of waiting, in ms, from 0. @default Infinity */
   readonly pauseMsMax?: number | undefined;
   /** Length of an answer at most, unpacked, in bytes, from 1. @default 64 MiB */

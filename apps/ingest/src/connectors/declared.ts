@@ -2,10 +2,10 @@ import { hash } from 'node:crypto';
 import { ingestError } from '../errors.ts';
 import type { RecordSchema, RecordType } from '../table/records.ts';
 import { fieldChanged } from './answer.ts';
-import { Api, type DeclaredOptions, type Found, keysOf, type Query } from './api.ts';
+import { Api, type DeclaredOptions, type Found, keysOf, type Query, rateOf } from './api.ts';
 import { byMoment } from './by-moment.ts';
 import type { Connector, Cursor, TradePosition } from './connector.ts';
-import { columnType, type Declaration, type Limits } from './declaration.ts';
+import { columnType, type Declaration } from './declaration.ts';
 import type { FeedForm } from './feed-form.ts';
 import { firstIdAt, type IdRange, type Item, idPages, pageOf, wantedOf } from './page.ts';
 import { type Again, numbered, type PageAnswer, type PagesBy, pagerOf } from './pagers.ts';
@@ -218,12 +218,6 @@ export function schemaOf({ key, pages, columns = {} }: Declaration): RecordSchem
     key: pages.by === 'ids' ? [] : keysOf(key),
     declared: Object.fromEntries(types) as Readonly<Record<string, RecordType>>,
   };
-}
-
-function rateOf({ perSecond, perMinute, perHour }: Limits = {}): number {
-  const rates = [perSecond, (perMinute ?? NaN) / 60, (perHour ?? NaN) / 3600];
-  const given = rates.filter((rate) => rate !== undefined && !Number.isNaN(rate)) as number[];
-  return given.length === 0 ? 1 : Math.min(...given);
 }
 
 /** Pages of ids without holes: known all at once, asked for side by side, gaps in the ledger. */

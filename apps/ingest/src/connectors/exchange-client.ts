@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import { type Clock, deadline, systemClock } from 'spillway';
+import { type Clock, type Deadline, deadline, SpillwayError, systemClock } from 'spillway';
 import { check, checkInteger, checkNumber, retryAfterMsIn } from 'spillway/internal';
 import { type Dispatcher, Pool } from 'undici';
 import { ingestError } from '../errors.ts';
@@ -15,15 +15,16 @@ export interface ExchangeClientOptions extends ConnectorOptions {
   readonly secretQuery?: string | undefined;
   /** Masks secrets in what errors tell. @default nothing */
   readonly hide?: ((text: string) => string) | undefined;
+  /** Time from one request to the next at the rate that is permitted, in ms. @default 0 */
+  readonly askMs?: number | undefined;
   /** True if a refusal means that there is no such product. */
   readonly isUnknown: (status: number, text: string) => boolean;
 }
 
 type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
 
-/** Time for a connection, and attempts at the first one, within 5 s in all. */
-const connectMsMax = 4_000;
-const contactsMax = 3;
+/** Time for a first answer: 5 s with the start of the program. */
+const firstMsMax = 4_000;
 const userAgent = 'spillway-ingest/0.1';
 const connectionsMax = 256;
 const unzip = promisify(gunzip);
@@ -41,11 +42,14 @@ export class ExchangeClient implements AsyncDisposable {
   readonly #pool: Pool;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #requestMsMax: number;
+  readonly #firstMsMax: number;
   readonly #bytesMax: number;
   readonly #clock: Clock;
+  /** Something has answered as an API does: what fails from now on may pass. */
   #isReached = false;
   #failedContacts = 0;
-  #misunderstood = 0;
+  /** The time of the first request. */
+  #firstAt: number | undefined;
   /** Large enough for pages of trades; what is longer gets its own. */
   readonly #buffer: Buffer = Buffer.allocUnsafeSlow(2 ** 20);
 
@@ -64,7 +68,8 @@ export class ExchangeClient implements AsyncDisposable {
     this.#options = options;
     this.#path = pathname.replace(/\/+$/, '');
     // One deadline holds for all of a request, so undici's own for its parts are not needed.
-    const timeouts = { headersTimeout: 0, bodyTimeout: 0, connectTimeout: connectMsMax };
+    this.#firstMsMax = options.firstMsMax ?? firstMsMax;
+    const timeouts = { headersTimeout: 0, bodyTimeout: 0, connectTimeout: this.#firstMsMax };
     this.#pool = new Pool(origin, { connections: connectionsMax, ...timeouts });
     this.#headers = { 'user-agent': userAgent, 'accept-encoding': 'gzip', ...options.headers };
     this.#requestMsMax = requestMsMax;
@@ -88,71 +93,95 @@ export class ExchangeClient implements AsyncDisposable {
     }
     const failedBefore = this.#failedContacts;
     using limit = deadline(this.#clock, this.#requestMsMax, signal);
+    using contact = this.#contact(limit);
     const { secretQuery = '' } = this.#options;
     const rest = secretQuery === '' ? '' : `${path.includes('?') ? '&' : '?'}${secretQuery}`;
     const full = `${this.#path}${path}${rest}`;
     const request = { path: full, method: 'GET' as const, headers: this.#headers };
-    let bytes: Buffer;
-    let told: Answer['headers'];
     try {
       limit.signal.throwIfAborted();
       const answer = await this.#pool.request({ ...request, signal: limit.signal });
-      this.#isReached = true;
-      told = answer.headers;
       if (answer.statusCode !== 200) throw await this.#refusal(answer, path);
-      const chunks = await this.#read(answer, this.#bytesMax);
+      const chunks = await this.#read(answer, this.#bytesMax, contact);
       const coding = answer.headers['content-encoding'];
       const isPlain = coding === undefined || coding === 'identity';
-      bytes = isPlain ? this.#joined(chunks) : await this.#unpacked(Buffer.concat(chunks), coding);
-    } catch (error) {
-      if (signal.aborted) throw signal.reason;
-      const { message: why = String(error) } = limit.signal.aborted
-        ? limit.signal.reason
-        : Object(error);
-      if (this.#isUnreachable(error, failedBefore)) throw this.#unreachable(why, error);
-      if (limit.signal.aborted) throw limit.signal.reason;
-      if (error instanceof Error && 'retryable' in error) throw error;
-      throw ingestError('EXCHANGE_FAILED', `${this.#options.exchange}: ${path}: ${why}`, {
-        cause: error,
-      });
-    }
-    return this.#understood(() => read(bytes, told));
-  }
-
-  /** The first answers that are not JSON: a wrong address is more likely than a passing fault. */
-  #understood<T>(read: () => T): T {
-    try {
-      const value = read();
-      this.#misunderstood = -Infinity;
+      const bytes = isPlain
+        ? this.#joined(chunks)
+        : await this.#unpacked(Buffer.concat(chunks), coding);
+      const value = read(bytes, answer.headers);
+      this.#isReached = true;
       return value;
     } catch (error) {
-      this.#misunderstood += 1;
-      const { code, message } = Object(error);
-      if (code !== 'EXCHANGE_FAILED' || this.#misunderstood < contactsMax) throw error;
-      throw ingestError('EXCHANGE_CHANGED', `${message}; look at the address`, { cause: error });
+      if (signal.aborted) throw signal.reason;
+      const fault = limit.signal.aborted ? limit.signal.reason : error;
+      const isOurs = fault instanceof Error && 'retryable' in fault;
+      const { message: why = String(fault) } = Object(fault);
+      if (this.#isUnreachable(fault, failedBefore)) throw this.#unreachable(why, fault);
+      if (isOurs) throw fault;
+      throw ingestError('EXCHANGE_FAILED', `${this.#placeOf(path)}: ${why}`, { cause: fault });
     }
+  }
+
+  /** Ends a request that gets no byte in the time for the first answer, until there was one. */
+  #contact(limit: Deadline): Disposable | undefined {
+    if (this.#isReached) return undefined;
+    const now = this.#clock.now();
+    this.#firstAt ??= now;
+    const leftMs = this.#firstAt + this.#firstMsMax - now;
+    const ms = leftMs > 0 ? leftMs : this.#firstMsMax;
+    return this.#clock.after(ms, () => {
+      const why = `it gave no answer within ${this.#firstMsMax} ms (firstAnswerSeconds)`;
+      if (!this.#isReached) limit.abort(new SpillwayError('DEADLINE', why));
+    });
   }
 
   /** Nothing has ever answered: the address is more likely wrong than the exchange away. */
-  #isUnreachable(error: unknown, failedBefore: number): boolean {
+  #isUnreachable(fault: unknown, failedBefore: number): boolean {
+    const { code, retryable = true, retryAfterMs, status } = Object(fault);
+    // An answer that says what it wants is one.
+    const isAnswer = !retryable || status === 429 || retryAfterMs !== undefined;
+    if (isAnswer && code !== 'DEADLINE') this.#isReached = true;
     if (this.#isReached) return false;
     // Those that were under way together are one.
     this.#failedContacts = failedBefore + 1;
-    const isTimeout = Object(error).code === 'UND_ERR_CONNECT_TIMEOUT';
-    return isTimeout || this.#failedContacts >= contactsMax;
+    const { askMs = 0, contactsMax = 3 } = this.#options;
+    const usedMs = this.#clock.now() - (this.#firstAt ?? 0);
+    // Another attempt needs some time for its answer, too.
+    const isLate = usedMs + askMs > 0.75 * this.#firstMsMax;
+    return this.#failedContacts >= contactsMax || isLate;
   }
 
   #unreachable(why: string, cause: unknown): Error {
-    const { exchange, baseUrl, remedy = 'see --base-url' } = this.#options;
-    const message = `${exchange}: ${baseUrl} cannot be reached: ${why}; ${remedy}`;
+    const { exchange, baseUrl } = this.#options;
+    const isAnswer = Object(cause).code === 'EXCHANGE_FAILED';
+    const what = isAnswer ? why : `${exchange}: ${baseUrl} cannot be reached: ${why}`;
+    // A refusal has all of it.
+    const rest = `${what.includes(baseUrl) ? '' : `; ${baseUrl} was asked`}${this.#remedy}`;
+    const message = what.endsWith(this.#remedy) ? what : `${what}${rest}`;
     return ingestError('EXCHANGE_UNREACHABLE', message, { cause });
   }
 
-  async #read({ body, headers }: Answer, bytesMax: number): Promise<readonly Uint8Array[]> {
+  get #remedy(): string {
+    return `; ${this.#options.remedy ?? 'see --base-url'}`;
+  }
+
+  /** The request as messages name it: with its address until something has answered. */
+  #placeOf(path: string): string {
+    const { exchange, baseUrl } = this.#options;
+    return `${exchange}: ${this.#isReached ? '' : baseUrl}${path}`;
+  }
+
+  /** Reads the body; disposes `contact` as soon as some of it is there. */
+  async #read(
+    { body, headers }: Answer,
+    bytesMax: number,
+    contact?: Disposable,
+  ): Promise<readonly Uint8Array[]> {
     const chunks: Uint8Array[] = [];
     let bytes = Number(headers['content-length'] ?? 0) > bytesMax ? Infinity : 0;
     try {
       for await (const chunk of body as AsyncIterable<Uint8Array>) {
+        contact?.[Symbol.dispose]();
         bytes += chunk.length;
         if (bytes > bytesMax) throw this.#tooLong(bytesMax);
         chunks.push(chunk);
@@ -195,23 +224,25 @@ export class ExchangeClient implements AsyncDisposable {
 
   /** Error for another status than 200. */
   async #refusal(answer: Answer, path: string): Promise<Error> {
-    const { exchange, isUnknown, hide = String, pauseMsMax = Infinity } = this.#options;
+    const { isUnknown, hide = String, pauseMsMax = Infinity } = this.#options;
     const { statusCode: status, headers } = answer;
     const chunks = await this.#read(answer, refusalBytesMax).catch(() => []);
     // Masked before it is cut, as half a secret is not found any more.
     const text = hide(Buffer.concat(chunks).toString())
       .replace(/\s+/g, ' ')
       .slice(0, refusalTextMax);
-    const message = `${exchange}: ${path}: ${status} ${text}`.trimEnd();
+    const { location } = headers;
+    const words = location === undefined ? text : `${text} leads to ${hide(String(location))}`;
+    const said = `${this.#placeOf(path)}: ${status} ${words.trim()}`.trimEnd();
+    const message = `${said}${this.#isReached ? '' : this.#remedy}`;
     // 418 is a ban by an exchange whose 429s went unheard; some say 403, and tell the limit.
     const isSpent = headers['x-ratelimit-remaining'] === '0';
     const isLimit = status === 403 && (isSpent || headers['retry-after'] !== undefined);
     const retryAfterMs = retryAfterMsIn(headers) ?? (isSpent ? resetMsIn(headers) : undefined);
     if (status === 429 || status === 418 || isLimit) {
       const isLong = (retryAfterMs ?? 0) > pauseMsMax;
-      return ingestError(isLong ? 'EXCHANGE_PAUSED' : 'EXCHANGE_LIMITED', message, {
-        retryAfterMs,
-      });
+      const code = isLong ? 'EXCHANGE_PAUSED' : 'EXCHANGE_LIMITED';
+      return ingestError(code, said, { retryAfterMs });
     }
     if (status >= 500 || status === 408) {
       return ingestError('EXCHANGE_FAILED', message, { status, retryAfterMs });

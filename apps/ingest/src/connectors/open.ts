@@ -25,15 +25,17 @@ type ConnectorSettings = Pick<Settings, 'exchange' | 'baseUrl' | 'source'> & Par
 
 /** The way to the exchange or to the declared source that is set. */
 export async function openConnector(
-  { exchange, baseUrl, source, feed }: ConnectorSettings,
+  { exchange, baseUrl, source, feed, ratePerSecond, firstAnswerSeconds }: ConnectorSettings,
   options: Omit<DeclaredOptions, 'baseUrl'>,
 ): Promise<Connector> {
   const feedUrl = feed?.includes(':') ? feed : undefined;
-  const places = { ...options, baseUrl, feedUrl };
+  const firstMsMax = firstAnswerSeconds && firstAnswerSeconds * 1_000;
+  const places = { ...options, baseUrl, feedUrl, ratePerSecond, firstMsMax };
   if (source === undefined) {
     const remedy = exchange === 'simulated' ? 'start it with "npx ingest exchange"' : undefined;
     return declared(exchanges[exchange], { ...places, remedy });
   }
   const { loadDeclaration } = await import('./declaration.ts');
-  return declared(await loadDeclaration(source), places);
+  const remedy = `see "address" and "headers" in ${source}, or --base-url`;
+  return declared(await loadDeclaration(source), { ...places, remedy });
 }

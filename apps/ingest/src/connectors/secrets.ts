@@ -59,6 +59,12 @@ export class Secrets {
       if (!all.has(form)) all.set(form, `\${${name}${kind}}`);
     }
     this.#forms = [...all].sort(([a], [b]) => b.length - a.length);
+    // The value of Basic authentication is a name and a password in base64.
+    const plain = Buffer.from(value, 'base64').toString();
+    const [, password] = /^[\x20-\x7e]*?:([\x20-\x7e]+)$/.exec(plain) ?? [];
+    if (password === undefined || Buffer.from(plain).toString('base64') !== value) return;
+    this.#add(`${name}|plain`, plain);
+    this.#add(`${name}|password`, password);
   }
 
   /** The text with names in place of values. */

@@ -328,7 +328,7 @@ export class Harvester {
     if (code === 'GENERATION_REPLACED') return true;
     if (code === 'STORE_UNREACHABLE' && tally.tryAgain()) return true;
     const cause = Object(Object(outcome.error).cause);
-    if (cause.code === 'EXCHANGE_PAUSED') tally.fail(cause);
+    if (['EXCHANGE_PAUSED', 'EXCHANGE_UNREACHABLE'].includes(cause.code)) tally.fail(cause);
     else if (code === 'BUDGET_SPENT') tally.end('max_requests');
     else if (outcome.status === 'stopped') tally.end('interrupted');
     else if (outcome.status === 'skipped') tally.end('locked_by_another_worker');

@@ -125,7 +125,7 @@ async function latestOf(
     return await connector.latest(product, signal);
   } catch (cause) {
     if (Object(cause).code !== 'PRODUCT_UNKNOWN') throw cause;
-    const message = `${product}: ${connector.name} has no such product`;
+    const message = `${product}: ${connector.name} has no such product at ${connector.baseUrl}`;
     const remedy = '"ingest products --dry-run" shows those it has';
     throw ingestError('PRODUCT_UNKNOWN', `${message}; ${remedy}`, { cause });
   }
