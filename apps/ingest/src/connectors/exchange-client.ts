@@ -235,6 +235,8 @@ export class ExchangeClient implements AsyncDisposable {
     const words = location === undefined ? text : `${text} leads to ${hide(String(location))}`;
     const said = `${this.#placeOf(path)}: ${status} ${words.trim()}`.trimEnd();
     const message = `${said}${this.#isReached ? '' : this.#remedy}`;
+    // A gateway or a wrong address says it in other words: what fails so may pass.
+    this.#isReached ||= /^\s?[[{]/.test(text);
     // 418 is a ban by an exchange whose 429s went unheard; some say 403, and tell the limit.
     const isSpent = headers['x-ratelimit-remaining'] === '0';
     const isLimit = status === 403 && (isSpent || headers['retry-after'] !== undefined);
