@@ -203,6 +203,16 @@ describe('a request to an exchange', () => {
     assert.deepEqual(await asked, ['BTC-USD']);
   });
 
+  it('that is the first is not given up while this process itself was busy', async () => {
+    site.tell(products);
+    const asked = ask({ firstMsMax: 1_000 });
+    const until = performance.now() + 1_500;
+    // The request leaves, and nobody looks for an answer.
+    await new Promise(setImmediate);
+    while (performance.now() < until);
+    assert.deepEqual(await asked, ['BTC-USD']);
+  });
+
   it('goes to the address it was given, path included, and says who it is', async () => {
     site.tell(products);
     await ask({ baseUrl: `${site.url}/proxy/` });
