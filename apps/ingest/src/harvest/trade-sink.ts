@@ -38,8 +38,8 @@ export interface SinkSource extends ProductGeneration {
 /**
  * Makes a batch one raw file, and then, in one fenced commit, the checkpoint and the line of the
  * ledger that names the file. A crash in between leaves a file that nobody knows of, until
- * somebody cleans. The number of the lease is in the name of the file, so that whoever has slept
- * through its lease replaces nothing that counts.
+ * `ingest clean` deletes it. The fence of the lease is in the name of the file, so that a process
+ * whose lease has run out overwrites no file that a checkpoint names.
  */
 export class TradeSink implements HarvestSink<TradePage, TradePosition> {
   readonly #options: TradeSinkOptions;
@@ -81,9 +81,9 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     const of = this.#sources.get(batch.source) as SinkSource;
     const name = ProductLedger.checkpointName(batch.source);
     let file: RawFile | undefined;
-    // Refused, it may be an earlier attempt of the same commit that has arrived meanwhile, or a
-    // comparison of the feed was noted.
-    for (let looks = 0; looks < 4; looks += 1) {
+    // A commit is refused if an earlier attempt of it has arrived meanwhile, or if a comparison
+    // with the feed was noted in the checkpoint: then the checkpoint is read again.
+    for (let attempt = 0; attempt < 4; attempt += 1) {
       const guard = await book.guard(of, signal);
       const { records } = await store.read([name], { signal });
       const stored = records[0] && readCheckpoint(name, records[0].value);
@@ -97,6 +97,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
       const next = this.#next(stored, of, checkpoint, batch, file);
       const change = { name, ifVersion: records[0]?.version ?? 0, value: checkpointRecord(next) };
       const changes = [guard, change, ...ledgerLine(batch.source, commits, file)];
+      // The commit of the checkpoint; undefined if somebody else changed a record meanwhile.
       if ((await store.commit(fenced(fence, changes), { signal })) === undefined) continue;
       this.checkpoints.set(batch.source, next);
       this.trades += file?.trades ?? 0;

@@ -91,7 +91,10 @@ export class Scorer {
     return this.#state.model.choice.width * spread(this.support);
   }
 
-  /** The score of a row, whose neighbours are in a list; `source` is -1 if it was never rated. */
+  /**
+   * The score of the article in a row: the sum of its points, within 1 and 10. The list has its
+   * nearest rated articles; `source` is -1 if no article of that source was rated.
+   */
   score(
     columns: ArticleColumns,
     row: number,
