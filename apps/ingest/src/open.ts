@@ -112,9 +112,9 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const guarded = guardOf({ bucket, breaker, clock, random });
   const folder =
     bucketFolder ?? stack.use(await LocalFolder.open(settings.data, options.readsOnly));
-  const book = new ProductLedger(store, connector.name);
+  const ledger = new ProductLedger(store, connector.name);
   const { leaseMs = settings.leaseSeconds * 1000 } = options;
-  const context: Context = { store, folder, book, leaseMs, clock, random };
+  const context: Context = { store, folder, ledger, leaseMs, clock, random };
   const { batchMsMax } = options;
   const harvesting = { ...settings, ...context, batchMsMax, connector, bucket, breaker };
   let table: Promise<TradeTable> | undefined;

@@ -103,11 +103,11 @@ describe('a harvester', () => {
     await scene.harvest();
     scene.market.address = 'second';
     await scene.harvest({ fullRefresh: true }, { maxRequests: 10 });
-    assert.deepEqual(await scene.book.generations('A-USD'), { current: 1, building: 2 });
+    assert.deepEqual(await scene.ledger.generations('A-USD'), { current: 1, building: 2 });
     scene.market.address = 'third';
     const [outcome] = await scene.harvest({ fullRefresh: true });
     assert.deepEqual([outcome?.status, outcome?.generation], ['done', 3]);
-    assert.deepEqual(await scene.book.generations('A-USD'), { current: 3, building: undefined });
+    assert.deepEqual(await scene.ledger.generations('A-USD'), { current: 3, building: undefined });
     await scene.assertComplete('A-USD', 3);
   });
 
@@ -116,7 +116,7 @@ describe('a harvester', () => {
     const plans = await scene.run(scene.worker().plan(none));
     const shown = plans.map(({ from, to, pages }) => ({ from, to, pages }));
     assert.deepEqual(shown, [{ from: 1, to: 96, pages: 10 }]);
-    assert.deepEqual(await scene.book.products(), []);
+    assert.deepEqual(await scene.ledger.products(), []);
     assert.equal(scene.folder.files.size, 0);
   });
 
@@ -125,7 +125,7 @@ describe('a harvester', () => {
     const [wrong, right] = await scene.harvest({ products: ['X-USD', 'A-USD'] });
     assert.deepEqual([wrong?.status, wrong?.code], ['failed', 'PRODUCT_UNKNOWN']);
     assert.equal(right?.status, 'done');
-    assert.deepEqual(await scene.book.products(), ['A-USD']);
+    assert.deepEqual(await scene.ledger.products(), ['A-USD']);
   });
 
   it('stops at a checkpoint that is damaged or of a newer program, untouched', async () => {
@@ -173,11 +173,11 @@ describe('a full refresh', () => {
     scene.market.counts['A-USD'] = 2_420;
     const [beside] = await scene.harvest();
     assert.deepEqual([beside?.status, beside?.generation], ['done', 1]);
-    const generations = await scene.book.generations('A-USD');
+    const generations = await scene.ledger.generations('A-USD');
     assert.deepEqual(generations, { current: 1, building: 2 });
     const [outcome] = await scene.run(refresh);
     assert.deepEqual([outcome?.status, outcome?.generation], ['done', 2]);
-    assert.deepEqual(await scene.book.generations('A-USD'), { current: 2, building: undefined });
+    assert.deepEqual(await scene.ledger.generations('A-USD'), { current: 2, building: undefined });
     await scene.assertComplete('A-USD', 2);
     scene.market.counts['A-USD'] = 2_450;
     const [next] = await scene.harvest();
@@ -194,7 +194,7 @@ describe('a full refresh', () => {
     const [stopped] = await scene.run(first);
     const had = stopped?.tradesInAll ?? 0;
     assert.ok(had > 0 && had < 900, `${had} trades`);
-    assert.equal((await scene.book.generations('A-USD')).current, 1);
+    assert.equal((await scene.ledger.generations('A-USD')).current, 1);
     const [outcome] = await scene.harvest({ fullRefresh: true });
     assert.deepEqual([outcome?.generation, outcome?.trades], [2, 900 - had]);
     await scene.assertComplete('A-USD', 2);
@@ -216,7 +216,7 @@ describe('a full refresh', () => {
         },
       },
     );
-    assert.deepEqual(await scene.book.generations('A-USD'), { current: 1, building: 2 });
+    assert.deepEqual(await scene.ledger.generations('A-USD'), { current: 1, building: 2 });
     scene.market.counts['A-USD'] = 900;
     const old = { exchange: 'virtual', product: 'A-USD', generation: 1 };
     const reached = Promise.withResolvers<void>();
@@ -229,12 +229,16 @@ describe('a full refresh', () => {
     // Its first pages are about to be committed when the new generation takes the place.
     const work = scene.worker({}, { beforeCommit }).run(none);
     await scene.run(reached.promise);
-    await scene.book.swap({ ...old, generation: 2 }, () => {});
+    await scene.ledger.swap({ ...old, generation: 2 }, () => {});
     swapped.resolve();
-    const before = await scene.book.checkpoint(old);
+    const before = await scene.ledger.checkpoint(old);
     const [outcome] = await scene.run(work);
     assert.deepEqual([outcome?.status, outcome?.generation], ['done', 2]);
-    assert.deepEqual(await scene.book.checkpoint(old), before, 'the old one was still written to');
+    assert.deepEqual(
+      await scene.ledger.checkpoint(old),
+      before,
+      'the old one was still written to',
+    );
     await scene.assertComplete('A-USD', 2);
   });
 
@@ -244,7 +248,7 @@ describe('a full refresh', () => {
     scene.market.missing = { 'A-USD': [17] };
     const [outcome] = await scene.harvest({ fullRefresh: true });
     assert.deepEqual([outcome?.status, outcome?.code], ['failed', 'REFRESH_SHORT']);
-    assert.equal((await scene.book.generations('A-USD')).current, 1);
+    assert.equal((await scene.ledger.generations('A-USD')).current, 1);
   });
 
   it('that sleeps before it takes its place first fetches what came beside it', async () => {
@@ -263,7 +267,7 @@ describe('a full refresh', () => {
     const [outcome] = await scene.harvest({ fullRefresh: true }, { beforeCommit });
     assert.ok(hasSlept);
     assert.deepEqual([outcome?.status, outcome?.nextId], ['done', 641]);
-    assert.equal((await scene.book.generations('A-USD')).current, 2);
+    assert.equal((await scene.ledger.generations('A-USD')).current, 2);
     await scene.assertComplete('A-USD', 2);
   });
 
@@ -274,7 +278,7 @@ describe('a full refresh', () => {
     const [outcome] = await scene.harvest({ fullRefresh: true });
     assert.deepEqual([outcome?.status, outcome?.code], ['failed', 'REFRESH_BEHIND']);
     assert.match(outcome?.reason ?? '', /ends before trade 101, what it would replace at 301/);
-    assert.equal((await scene.book.generations('A-USD')).current, 1);
+    assert.equal((await scene.ledger.generations('A-USD')).current, 1);
   });
 
   it('is the remedy for a checkpoint that is damaged', async () => {
@@ -294,14 +298,14 @@ describe('a full refresh', () => {
 describe('a sink', () => {
   it('takes nothing under a lease that another has taken over', async () => {
     const scene = new VirtualScene(16, { products: { 'A-USD': 10 } });
-    const { store, clock, folder, book } = scene;
+    const { store, clock, folder, ledger } = scene;
     const name = 'harvest/virtual/A-USD/1';
     const options = { store, name, ttlMs: 1_000, waits: false, clock };
     const first = await Lease.acquire(options);
     await first[Symbol.asyncDispose]();
     const second = await Lease.acquire(options);
     const more = { hasDenseIds: true, address: 'virtual', runId: 'a', clock };
-    const sink = new TradeSink({ store, folder, book, ...more });
+    const sink = new TradeSink({ store, folder, ledger, ...more });
     const source = 'virtual/A-USD/1';
     sink.add(source, { exchange: 'virtual', product: 'A-USD', generation: 1, begin: 1 });
     const pages = [{ from: 1, rows: [virtualPage('A-USD', [1, 2, 3])] }];

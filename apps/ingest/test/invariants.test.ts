@@ -174,6 +174,6 @@ describe('a harvest from a market with faults', () => {
     // A batch that fails moves nothing: no file is known, no checkpoint was made.
     assert.deepEqual(await scene.ledgerIds('A-USD'), []);
     const of = { exchange: 'virtual', product: 'A-USD', generation: 1 };
-    assert.equal(await scene.book.checkpoint(of), undefined);
+    assert.equal(await scene.ledger.checkpoint(of), undefined);
   });
 });

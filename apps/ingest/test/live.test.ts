@@ -38,12 +38,12 @@ class Scene implements AsyncDisposable {
     const { settings } = readSettings({ flags, environment: {} });
     const ingest = await openIngest({ settings, environment: {}, batchMsMax: 10, leaseMs: 5_000 });
     const wish = { fullRefresh: false, sinceUs: undefined, untilUs: undefined, products };
-    const { connector, clock, guard, book, folder } = ingest;
+    const { connector, clock, guard, ledger, folder } = ingest;
     const form = connector.feed ?? assert.fail('no feed');
     const feed = new Feed({ form, products, clock, random: systemRandom, backoffMs: 20 });
     const request = { ...wish, fillsGaps: false };
     const live = new LiveTrades({
-      ...{ feed, form, connector, guard, book, folder, products, compareMs, clock },
+      ...{ feed, form, connector, guard, ledger, folder, products, compareMs, clock },
       commitMs: 50,
       harvester: ingest.liveHarvester(liveConnector(connector, feed), request),
     });
@@ -120,9 +120,9 @@ async function assertTruthTo(
 ): Promise<void> {
   const table = await ingest.table();
   for (const product of products) {
-    const { current: generation } = await ingest.book.generations(product);
+    const { current: generation } = await ingest.ledger.generations(product);
     const of = { exchange: ingest.connector.name, product, generation };
-    const checkpoint = await ingest.book.checkpoint(of);
+    const checkpoint = await ingest.ledger.checkpoint(of);
     const highest = checkpoint?.highestId ?? 0;
     assert.equal(checkpoint?.trades, highest, `${product}: each once`);
     // Binance counts from 0, and the simulated exchange from 1.

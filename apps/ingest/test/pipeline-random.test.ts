@@ -27,11 +27,11 @@ class Books {
 
   /** Transforms, and compares every count with the ledger. */
   async transform(rebuild: boolean): Promise<void> {
-    const { book } = this.#ingest;
+    const { ledger } = this.#ingest;
     let [read, added] = [0, 0];
-    for (const product of await book.products()) {
-      const { current: generation } = await book.generations(product);
-      const entries = await book.entries({ exchange: book.exchange, product, generation });
+    for (const product of await ledger.products()) {
+      const { current: generation } = await ledger.generations(product);
+      const entries = await ledger.entries({ exchange: ledger.exchange, product, generation });
       const trades = entries.reduce((sum, entry) => sum + entry.trades, 0);
       const before = this.#read.get(product) ?? { generation, trades: 0 };
       const isWhole = trades > 0 && (rebuild || before.generation !== generation);

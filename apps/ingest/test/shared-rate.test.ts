@@ -185,7 +185,7 @@ describe('four processes, two of which are killed', () => {
     await assertTruth(await ingest.table(), exchange, ids);
     for (const product of ids) {
       const of = { exchange: 'simulated', product, generation: 1 };
-      assert.equal((await ingest.book.checkpoint(of))?.trades, 400);
+      assert.equal((await ingest.ledger.checkpoint(of))?.trades, 400);
     }
   });
 });

@@ -149,7 +149,7 @@ async function followerOf(
 
 /** The feed of the exchange, if it has one and it is wanted. */
 function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined {
-  const { connector, settings, guard, clock, random, bucket, book, folder } = ingest;
+  const { connector, settings, guard, clock, random, bucket, ledger, folder } = ingest;
   const { feed: form } = connector;
   if (form === undefined || settings.feed === 'off') return undefined;
   const { products } = request;
@@ -162,7 +162,7 @@ function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined
     form,
     connector,
     harvester,
-    book,
+    ledger,
     folder,
     guard,
     products,

@@ -32,22 +32,22 @@ export function statusCommand(): Command {
       const isPaused = until > ingest.clock.now();
       const paused = isPaused ? { pausedUntil: new Date(until).toISOString() } : {};
       const rows = (await statusOf(ingest)).map((row) => ({ ...row, ...paused }));
-      const none = `Nothing was harvested from ${ingest.book.exchange} yet; see ingest run.`;
+      const none = `Nothing was harvested from ${ingest.ledger.exchange} yet; see ingest run.`;
       print(rows, json, () => table(rows, none));
     });
   return withSettings(command, ['store', 's3Bucket']);
 }
 
 async function statusOf(ingest: Ingest): Promise<readonly object[]> {
-  const { book } = ingest;
-  const names = await book.products();
+  const { ledger } = ingest;
+  const names = await ledger.products();
   if (names.length === 0) return [];
   const { manifest } = await ingest.table();
   return Promise.all(
     names.map(async (product) => {
-      const { current: generation, building } = await book.generations(product);
-      const of = { exchange: book.exchange, product, generation };
-      const checkpoint = await book.checkpoint(of);
+      const { current: generation, building } = await ledger.generations(product);
+      const of = { exchange: ledger.exchange, product, generation };
+      const checkpoint = await ledger.checkpoint(of);
       const merged = manifest.products.find(
         (one) => one.exchange === of.exchange && one.product === product,
       );
@@ -237,7 +237,7 @@ export function cleanCommand(): Command {
     .action(async (named: string[], { dryRun = false, json }: CleanOptions, self: Command) => {
       using stop = new StopRequest();
       await using ingest = await openFor(self, { signal: stop.signal });
-      const known = await ingest.book.products(stop.signal);
+      const known = await ingest.ledger.products(stop.signal);
       const rows: Cleaned[] = [];
       for (const product of harvestedOf(named, known)) {
         rows.push(await clean(ingest, product, dryRun, stop.signal));
@@ -257,13 +257,13 @@ async function clean(
   signal: AbortSignal,
 ): Promise<Cleaned> {
   const { orphansOf } = await import('../harvest/ledger.ts');
-  const { book, folder } = ingest;
-  const { current, building } = await book.generations(product, signal);
+  const { ledger, folder } = ingest;
+  const { current, building } = await ledger.generations(product, signal);
   let files = 0;
   let bytes = 0;
   try {
     for (const generation of building === undefined ? [current] : [current, building]) {
-      const of = { exchange: book.exchange, product, generation };
+      const of = { exchange: ledger.exchange, product, generation };
       for (const file of await orphansOf(of, ingest, signal)) {
         if (!isDry) await folder.delete(file.path, signal);
         files += 1;

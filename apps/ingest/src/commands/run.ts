@@ -182,10 +182,10 @@ export function gapsCommands(): Command {
       using stop = new StopRequest();
       await using ingest = await openFor(self, { signal: stop.signal });
       const { acceptGaps } = await import('../harvest/ledger.ts');
-      const { book } = ingest;
+      const { ledger } = ingest;
       const rows: { product: string; accepted: number }[] = [];
-      for (const product of harvestedOf(named, await book.products())) {
-        const of = await book.current(product);
+      for (const product of harvestedOf(named, await ledger.products())) {
+        const of = await ledger.current(product);
         rows.push({ product, accepted: await acceptGaps(of, ingest, stop.signal) });
       }
       print(rows, json, () => table(rows, 'No gaps.'));
@@ -232,10 +232,10 @@ interface ShownGap {
   readonly reason: string;
 }
 
-async function gapsOf({ book }: Ingest, named: readonly string[]): Promise<ShownGap[]> {
+async function gapsOf({ ledger }: Ingest, named: readonly string[]): Promise<ShownGap[]> {
   const rows: ShownGap[] = [];
-  for (const product of harvestedOf(named, await book.products())) {
-    const checkpoint = await book.checkpoint(await book.current(product));
+  for (const product of harvestedOf(named, await ledger.products())) {
+    const checkpoint = await ledger.checkpoint(await ledger.current(product));
     for (const gap of checkpoint?.harvest.gaps ?? []) {
       const from = idOf(gap.from);
       const to = idOf(gap.to);
@@ -261,7 +261,7 @@ export function transformCommand(): Command {
     .action(async (named: string[], { rebuild = false, json }: TransformOptions, self: Command) => {
       using stop = new StopRequest();
       await using ingest = await openFor(self, { signal: stop.signal });
-      const products = harvestedOf(named, await ingest.book.products(stop.signal));
+      const products = harvestedOf(named, await ingest.ledger.products(stop.signal));
       using told = tellWork('Bringing the table up to date …');
       const transformer = await ingest.transformer();
       const done = await transformer.run({ products, rebuild, waits: false }, stop.signal);

@@ -160,7 +160,7 @@ export class Harvester {
   readonly #tallies = new Map<string, ProductTally>();
 
   constructor(options: HarvesterOptions, request: HarvestRequest) {
-    const { connector, store, folder, book, breaker, mode, clock, random } = options;
+    const { connector, store, folder, ledger, breaker, mode, clock, random } = options;
     const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax } = options;
     const { waitingMbMax = 80 } = options;
     this.#options = options;
@@ -169,7 +169,7 @@ export class Harvester {
     this.#sink = new TradeSink({
       store,
       folder,
-      book,
+      ledger,
       runId: this.runId,
       clock,
       hasDenseIds: connector.hasDenseIds,
@@ -346,15 +346,15 @@ export class Harvester {
    */
   async #finish(plan: ProductPlan, signal: AbortSignal): Promise<boolean> {
     const tally = this.#tallies.get(plan.product) as ProductTally;
-    const { book } = this.#options;
+    const { ledger } = this.#options;
     try {
-      const checkpoint = await book.checkpoint(plan, signal);
+      const checkpoint = await ledger.checkpoint(plan, signal);
       if (checkpoint !== undefined) tally.note(checkpoint);
-      const compare: Parameters<typeof book.swap>[1] = (built, before) => {
+      const compare: Parameters<typeof ledger.swap>[1] = (built, before) => {
         // Records that are gone at the source, or came twice, are no loss.
         if (!plan.isOpen) compareRefresh(plan, built, before);
       };
-      if (this.#request.fullRefresh) await book.swap(plan, compare, signal);
+      if (this.#request.fullRefresh) await ledger.swap(plan, compare, signal);
       tally.end();
     } catch (error) {
       // The harvest beside it is a little further on.

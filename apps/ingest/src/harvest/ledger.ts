@@ -333,7 +333,7 @@ function generationsOf(record: StoredRecord | undefined): Generations {
 export interface Context {
   readonly store: Store;
   readonly folder: Folder;
-  readonly book: ProductLedger;
+  readonly ledger: ProductLedger;
   /** Time by which a lease outlives its process, in milliseconds. */
   readonly leaseMs: number;
   /** Its `now` is UNIX time in milliseconds. */
@@ -379,7 +379,7 @@ export async function acceptGaps(
     count = gaps.length;
     return { ...rest, harvest: { ...harvest, gaps: [] }, accepted: [...accepted, ...gaps] };
   };
-  await context.book.change(of, accept, lease.signal, (changes) => lease.guard(changes));
+  await context.ledger.change(of, accept, lease.signal, (changes) => lease.guard(changes));
   return count;
 }
 
@@ -394,7 +394,7 @@ export async function orphansOf(
   signal: AbortSignal,
 ): Promise<readonly FolderFile[]> {
   await using lease = await takeProduct(of, context, signal);
-  const named = new Set((await context.book.entries(of, { signal })).map(({ file }) => file));
+  const named = new Set((await context.ledger.entries(of, { signal })).map(({ file }) => file));
   const files = await rawFilesOf(context.folder, of, signal);
   return files.filter(({ path, fence }) => fence < lease.fence && !named.has(path));
 }

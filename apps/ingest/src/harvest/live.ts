@@ -7,7 +7,7 @@ import { type Feed, type FeedStats, sleep } from './feed.ts';
 import type { Harvester } from './harvester.ts';
 import type { Context, FeedProof, ProductGeneration } from './ledger.ts';
 
-export interface LiveTradesOptions extends Pick<Context, 'book' | 'folder' | 'clock'> {
+export interface LiveTradesOptions extends Pick<Context, 'ledger' | 'folder' | 'clock'> {
   readonly feed: Feed;
   readonly form: FeedForm;
   /** The REST API. */
@@ -243,9 +243,9 @@ export class LiveTrades {
 
   /** Reads from the checkpoint which trades of the feed are still to be compared. */
   async #load(product: string, signal: AbortSignal): Promise<ProductGeneration> {
-    const { book, onContradiction } = this.#options;
-    const of = await book.current(product, signal);
-    const { feed } = (await book.checkpoint(of, signal)) ?? {};
+    const { ledger, onContradiction } = this.#options;
+    const of = await ledger.current(product, signal);
+    const { feed } = (await ledger.checkpoint(of, signal)) ?? {};
     const state = this.#stateOf(product);
     const { from = 0, to = 0, contradicted = 0, contradiction } = feed ?? {};
     // Another process has committed some: they are compared as they are stored.
@@ -264,7 +264,7 @@ export class LiveTrades {
   }
 
   async #compare(product: string, signal: AbortSignal): Promise<void> {
-    const { connector, feed, book, clock } = this.#options;
+    const { connector, feed, ledger, clock } = this.#options;
     const state = this.#stateOf(product);
     state.comparedAt = clock.now();
     const of = await this.#load(product, signal);
@@ -281,7 +281,7 @@ export class LiveTrades {
       const page = ours.filter(([id]) => id >= from && id < to);
       const compared = await this.#comparePage(product, page, { from, to }, signal);
       if (compared.to === from) return;
-      await book.noteCompared(of, compared, signal);
+      await ledger.noteCompared(of, compared, signal);
       state.compareFrom = compared.to;
       feed.forget(product, compared.to);
     }
@@ -294,8 +294,8 @@ export class LiveTrades {
     to: number,
     signal: AbortSignal,
   ): Promise<readonly (readonly [number, Trade])[]> {
-    const { book, folder, form } = this.#options;
-    const entries = await book.entries(of, { signal });
+    const { ledger, folder, form } = this.#options;
+    const entries = await ledger.entries(of, { signal });
     const trades: [number, Trade][] = [];
     for (const { file } of entries.filter((one) => one.lastId >= from && one.firstId < to)) {
       for (const text of await readRawLines(folder, file, signal)) {

@@ -45,7 +45,7 @@ export interface ProductPlan extends ProductGeneration {
 /** Finds where the product stands and what it lacks; a dry plan takes nothing down in the store. */
 export async function planProduct(
   product: string,
-  { connector, book }: { readonly connector: Connector; readonly book: ProductLedger },
+  { connector, ledger }: { readonly connector: Connector; readonly ledger: ProductLedger },
   { isDry, ...wish }: Wish & { readonly isDry: boolean },
   signal: AbortSignal,
 ): Promise<ProductPlan> {
@@ -60,17 +60,17 @@ export async function planProduct(
   const of = {
     exchange,
     product,
-    generation: await generationOf(product, book, wish, isDry, signal),
+    generation: await generationOf(product, ledger, wish, isDry, signal),
   };
-  let checkpoint = await book.checkpoint(of, signal);
+  let checkpoint = await ledger.checkpoint(of, signal);
   if (isElsewhere(checkpoint, connector)) {
     if (wish.fullRefresh) {
       // What was begun of another address is left, as any history that was replaced.
       if (isDry) of.generation += 1;
-      else of.generation = await book.beginRefresh(product, signal, of.generation);
+      else of.generation = await ledger.beginRefresh(product, signal, of.generation);
       checkpoint = undefined;
     } else if (!wish.isMoved) throw addressChanged(product, checkpoint, connector);
-    else if (!isDry) await book.noteAddress(of, connector.address, signal);
+    else if (!isDry) await ledger.noteAddress(of, connector.address, signal);
   }
   if (latest === undefined && (checkpoint?.highestId ?? 0) > 0) {
     const message = `${product}: ${exchange} gave no newest trade`;
@@ -133,15 +133,15 @@ async function latestOf(
 
 async function generationOf(
   product: string,
-  book: ProductLedger,
+  ledger: ProductLedger,
   { fullRefresh }: Wish,
   isDry: boolean,
   signal: AbortSignal,
 ): Promise<number> {
-  if (!isDry && fullRefresh) return book.beginRefresh(product, signal);
+  if (!isDry && fullRefresh) return ledger.beginRefresh(product, signal);
   const { current, building } = isDry
-    ? await book.generations(product, signal)
-    : await book.begin(product, signal);
+    ? await ledger.generations(product, signal)
+    : await ledger.begin(product, signal);
   return fullRefresh ? (building ?? current + 1) : current;
 }
 

@@ -25,7 +25,7 @@ export async function joinRawFiles(
   context: Context,
   signal: AbortSignal,
 ): Promise<number> {
-  const found = await context.book.entries(of, { after: range.after, signal });
+  const found = await context.ledger.entries(of, { after: range.after, signal });
   const groups = joinable(found.filter(({ commit }) => commit <= range.upTo));
   const worth = groups.filter((group) => group.length >= filesMin);
   if (worth.length === 0) return range.after;

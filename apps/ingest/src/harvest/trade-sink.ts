@@ -20,7 +20,7 @@ import {
   readCheckpoint,
 } from './ledger.ts';
 
-export interface TradeSinkOptions extends Pick<Context, 'store' | 'folder' | 'book' | 'clock'> {
+export interface TradeSinkOptions extends Pick<Context, 'store' | 'folder' | 'ledger' | 'clock'> {
   readonly hasDenseIds: boolean;
   /** Noted in each checkpoint. */
   readonly address: string;
@@ -77,14 +77,14 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     fence: HarvestFence,
     signal: AbortSignal,
   ): Promise<void> {
-    const { store, book } = this.#options;
+    const { store, ledger } = this.#options;
     const of = this.#sources.get(batch.source) as SinkSource;
     const name = ProductLedger.checkpointName(batch.source);
     let file: RawFile | undefined;
     // A commit is refused if an earlier attempt of it has arrived meanwhile, or if a comparison
     // with the feed was noted in the checkpoint: then the checkpoint is read again.
     for (let attempt = 0; attempt < 4; attempt += 1) {
-      const guard = await book.guard(of, signal);
+      const guard = await ledger.guard(of, signal);
       const { records } = await store.read([name], { signal });
       const stored = records[0] && readCheckpoint(name, records[0].value);
       const { commits, fence: newest } = checkpoint;

@@ -37,12 +37,12 @@ export class Transformer {
   async run(request: TransformRequest, signal: AbortSignal): Promise<Transformed> {
     await using lease = await this.#lease(request.waits, signal);
     const table = this.#table;
-    const { book, clock } = this.#context;
+    const { ledger, clock } = this.#context;
     const limit = AbortSignal.any([signal, lease.signal]);
     const fence = { fence: lease.fence, signal: limit };
     await table.refresh(limit);
     const before = table.manifest.version;
-    const products = request.products ?? (await book.products(limit));
+    const products = request.products ?? (await ledger.products(limit));
     const sum = { products: products.length, files: 0, read: 0, added: 0, partitions: 0 };
     const changes: string[] = [];
     const add = (one: Merged): void => {
@@ -53,14 +53,14 @@ export class Transformer {
       changes.push(...one.changes);
     };
     for (const product of products) {
-      const of = await book.current(product, limit);
+      const of = await ledger.current(product, limit);
       const after = this.#mergedTo(of);
       if (after === undefined || request.rebuild) {
-        const entries = await book.entries(of, { signal: limit });
+        const entries = await ledger.entries(of, { signal: limit });
         if (entries.length > 0) add(await table.rebuild(entries, fence));
         continue;
       }
-      const entries = await book.entries(of, { after, signal: limit });
+      const entries = await ledger.entries(of, { after, signal: limit });
       for (const some of slices(entries)) add(await table.merge(some, fence));
     }
     if (table.manifest.version > before) await table.compact(fence, request.joinsFrom);

@@ -25,13 +25,13 @@ export async function expectedProducts(
 ): Promise<readonly ExpectedProduct[]> {
   const ledgers: ExpectedProduct[] = [];
   for (const exchange of await ProductLedger.exchanges(store, signal)) {
-    const book = new ProductLedger(store, exchange);
-    for (const product of await book.products(signal)) {
-      const of = await book.current(product, signal);
-      const checkpoint = await book.checkpoint(of, signal);
+    const ledger = new ProductLedger(store, exchange);
+    for (const product of await ledger.products(signal)) {
+      const of = await ledger.current(product, signal);
+      const checkpoint = await ledger.checkpoint(of, signal);
       if (checkpoint === undefined) continue;
       const { begin, harvest, accepted: taken = [], feed } = checkpoint;
-      const entries = await book.entries(of, { signal });
+      const entries = await ledger.entries(of, { signal });
       const { position } = harvest;
       // Trades that are read by moments have ids with holes of their own.
       const hasDenseIds = typeof position === 'number' || position.by !== undefined;
