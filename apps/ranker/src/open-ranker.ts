@@ -5,9 +5,9 @@ import { Fetcher, type FetcherOptions } from './fetching/fetcher.ts';
 import { Embedder, type EmbedderOptions } from './learn/embedder.ts';
 import type { DocumentEmbedder } from './ranking/library.ts';
 import { type RankingParts, rankingParts } from './ranking/ranking-parts.ts';
-import { Desks, type DesksOptions } from './reader/desks.ts';
 import { FeedRefresh } from './reader/feed-refresh.ts';
 import { Images } from './reader/images.ts';
+import { ListCache, type ListCacheOptions } from './reader/list-cache.ts';
 import { readerPages } from './reader/reader-pages.ts';
 import { compatRoutes } from './server/compat-routes.ts';
 import { type RankerLanes, rankerLanes } from './server/ranker-lanes.ts';
@@ -61,8 +61,8 @@ export interface OpenRankerOptions {
   /** A rating counts half after so many days. @default 365 */
   readonly ratingHalfLifeDays?: number | undefined;
   /** Options of the lists on the reader page. */
-  readonly desks?:
-    | Omit<DesksOptions, 'reader' | 'changes' | 'storage' | 'clock' | 'onFailure'>
+  readonly lists?:
+    | Omit<ListCacheOptions, 'reader' | 'changes' | 'storage' | 'clock' | 'onFailure'>
     | undefined;
   /** Called when the operator asks for the end. @default stops the service */
   readonly shutdown?: (() => void) | undefined;
@@ -196,19 +196,19 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   const { shutdown } = parts;
   await server.operator.app.register(userRoutes, { users: parts.storage.users, shutdown });
   server.app.addHook('onRequest', async () => parts.only.check());
-  const desks = new Desks({
-    ...parts.desks,
+  const lists = new ListCache({
+    ...parts.lists,
     reader: parts.reader,
     changes: parts.changes,
     storage: parts.storage,
     clock,
     onFailure: (error) => parts.onFailure('lists', error),
   });
-  panel.watch('desks', desks);
-  server.app.addHook('onClose', async () => desks[Symbol.dispose]());
-  await server.app.register(serverRoutes, { ...parts, desks });
+  panel.watch('lists', lists);
+  server.app.addHook('onClose', async () => lists[Symbol.dispose]());
+  await server.app.register(serverRoutes, { ...parts, lists });
   const { reader, ranking, storage } = parts;
-  const pages = { reader, ranking, storage, desks, images, clock };
+  const pages = { reader, ranking, storage, lists, images, clock };
   const pageLanes = { lane: lanes.read, imageLane: lanes.images };
   await server.app.register(readerPages, { ...pages, ...pageLanes });
   server.app.get('/', async (_request, reply) => reply.redirect('/reader', 303));

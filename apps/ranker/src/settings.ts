@@ -222,7 +222,7 @@ export function rankerOptions(settings: Settings): OpenRankerOptions {
     imageFolder: join(settings.data, 'images'),
     imageBytesMax: settings.imageBytes,
     ratingHalfLifeDays: settings.ratingHalfLifeDays,
-    desks: {
+    lists: {
       halfLifeHours: settings.halfLifeHours,
       explorationShare: settings.explorationShare,
       articlesMax: settings.listMax,

@@ -9,14 +9,14 @@ import { model, now, StoredTastes, VectorScene } from './vector-scene.ts';
 describe('the table of articles', () => {
   it('keeps the newest articles, each once', () => {
     const scene = new VectorScene(1);
-    const shelf = new ArticleTable({ model, sizeMax: 3 });
-    for (const number of [0, 1, 2, 2, 3]) shelf.put(scene.rated(number));
-    assert.equal(shelf.size, 3);
+    const table = new ArticleTable({ model, sizeMax: 3 });
+    for (const number of [0, 1, 2, 2, 3]) table.put(scene.rated(number));
+    assert.equal(table.size, 3);
     const asked = [0, 1, 2, 3].map((number) => `article ${number}`);
-    assert.deepEqual(shelf.find(asked).ids, ['article 1', 'article 2', 'article 3']);
-    shelf.delete('article 2');
-    shelf.delete('never there');
-    assert.equal(shelf.size, 2);
+    assert.deepEqual(table.find(asked).ids, ['article 1', 'article 2', 'article 3']);
+    table.delete('article 2');
+    table.delete('never there');
+    assert.equal(table.size, 2);
   });
 
   it('grows, and keeps what it has', () => {

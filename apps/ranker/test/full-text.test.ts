@@ -18,9 +18,9 @@ describe('the whole text of an entry', () => {
   after(() => stack.disposeAsync());
 
   const texts = async () => {
-    const { shelves, articles } = site.ranker.storage;
-    const shelved = await shelves.list({ userId: site.userId, limit: 10 });
-    const found = await articles.list(shelved.map(({ id }) => id));
+    const { userArticles, articles } = site.ranker.storage;
+    const listed = await userArticles.list({ userId: site.userId, limit: 10 });
+    const found = await articles.list(listed.map(({ id }) => id));
     return new Map(found.map(({ title, text }) => [title, text]));
   };
   const comes = async (title: string, words: RegExp) => {
@@ -50,8 +50,8 @@ describe('the whole text of an entry', () => {
     const [feed] = await feeds.list(site.userId);
     await visitor.submit(`/feeds/${feed?.id}/edit`, { title: '', folder: '', full: 'yes' });
     await comes('Long', /The harbour and the ferry met again/);
-    const [shelved] = await site.ranker.storage.shelves.list({ userId: site.userId, limit: 1 });
-    const whole = await site.ranker.storage.articles.find(String(shelved?.id));
+    const [found] = await site.ranker.storage.userArticles.list({ userId: site.userId, limit: 1 });
+    const whole = await site.ranker.storage.articles.find(String(found?.id));
     assert.equal(whole?.publishedAt, Date.UTC(2024, 4, 6, 7, 8, 9), 'the page has no date');
     assert.equal(whole?.images?.[0]?.url, `${news.url}/ferry.png`, 'nor a picture');
   });
@@ -83,7 +83,7 @@ describe('the whole text of an entry', () => {
     await visitor.submit('/feeds', { url: address });
     const [first = ''] = stories;
     await comes(first, /^Swifts sleep on the wing, and nobody knew why\.$/);
-    const list = await site.ranker.storage.shelves.list({ userId: site.userId, limit: 10 });
+    const list = await site.ranker.storage.userArticles.list({ userId: site.userId, limit: 10 });
     const id = list.find(({ title }) => title === first)?.id;
     const page = await visitor.page(`/reader?open=${id}`);
     const prose = page.slice(page.indexOf('class="prose"')).replace(/<\/?mark[^>]*>/g, '');

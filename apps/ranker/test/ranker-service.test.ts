@@ -77,7 +77,7 @@ describe('a ranker service', () => {
     });
     const { storage, tastes } = site.ranker;
     await site.ask('/feeds', { body: { url: feed } });
-    const listed = async () => await storage.shelves.list({ userId: site.userId, limit: 9 });
+    const listed = async () => await storage.userArticles.list({ userId: site.userId, limit: 9 });
     let articles = await listed();
     while (articles.length < 2 || articles.some(({ length }) => length < 300)) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -144,19 +144,19 @@ describe('a ranker service', () => {
   });
 
   it('makes the lists as it was told, and tells the operator when it cannot', async () => {
-    await using site = await RankerSite.open({ desks: { articlesMax: 10 } });
+    await using site = await RankerSite.open({ lists: { articlesMax: 10 } });
     const { storage, changes, server } = site.ranker;
     const articles = Array.from({ length: 12 }, (_, at) =>
       storedArticle(`https://example.org/${at}`, { publishedAt: at * weekMs }),
     );
-    await storage.shelves.add(site.userId, articles, 1);
+    await storage.userArticles.add(site.userId, articles, 1);
     const visitor = new Visitor(site.url);
     await visitor.logIn(site.key);
     const newest = await visitor.page('/reader');
     assert.match(newest, />10, best first/);
     const older = /href="([^"]+)">Older articles/.exec(newest)?.[1]?.replaceAll('&amp;', '&');
     assert.match(await visitor.page(String(older)), />2, best first/);
-    storage.shelves.list = () => Promise.reject(new Error('no list today'));
+    storage.userArticles.list = () => Promise.reject(new Error('no list today'));
     // A vote changes what is in memory: the list need not be read again.
     await visitor.page('/reader');
     const id = articles[11]?.id;
@@ -176,11 +176,11 @@ describe('a ranker service', () => {
     };
     await using site = await RankerSite.open({ clock });
     const { storage, changes } = site.ranker;
-    await storage.shelves.add(site.userId, [storedArticle('https://example.org/a')], 1);
+    await storage.userArticles.add(site.userId, [storedArticle('https://example.org/a')], 1);
     const visitor = new Visitor(site.url);
     await visitor.logIn(site.key);
     await visitor.page('/reader');
-    const kept = async () => (await site.askOperator('/-/stats')).json.parts.desks.stats.desks;
+    const kept = async () => (await site.askOperator('/-/stats')).json.parts.lists.stats.users;
     changes.tell(site.userId, 'all');
     assert.equal(await kept(), 1);
     aheadMs = 9 * 60_000;

@@ -184,9 +184,9 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       });
       const [listed] = await storage.feeds.list(userId);
       assert.deepEqual([listed?.title, listed?.folder, listed?.articles], ['Its name', 'News', 1]);
-      const shelf = await storage.shelves.list({ userId, limit: 10 });
+      const list = await storage.userArticles.list({ userId, limit: 10 });
       assert.deepEqual(
-        shelf.map(({ id }) => id),
+        list.map(({ id }) => id),
         [article.id],
       );
       assert.deepEqual(await storage.feeds.claim(claim), []);
@@ -252,8 +252,8 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       }
       for (const userId of [one, two]) {
         const [feed] = await storage.feeds.list(userId);
-        const [shelved] = await storage.shelves.list({ userId, limit: 1 });
-        assert.deepEqual([shelved?.feedId, shelved?.tags], [feed?.id, ['a', 'b c']]);
+        const [found] = await storage.userArticles.list({ userId, limit: 1 });
+        assert.deepEqual([found?.feedId, found?.tags], [feed?.id, ['a', 'b c']]);
         await storage.feeds.unsubscribe(userId, String(feed?.id));
       }
       assert.deepEqual((await storage.articles.find(article.id))?.images, images);
@@ -265,14 +265,14 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       const articles = titles.map((title, at) =>
         storedArticle(`https://example.org/s${at}`, { title, addedAt: at }),
       );
-      await storage.shelves.add(userId, articles, 5);
-      await storage.shelves.add(
+      await storage.userArticles.add(userId, articles, 5);
+      await storage.userArticles.add(
         await newUser('greta'),
         [storedArticle('https://example.org/x')],
         5,
       );
       const found = (words: readonly string[]) =>
-        storage.shelves.list({ userId, words, limit: 10 });
+        storage.userArticles.list({ userId, words, limit: 10 });
       assert.deepEqual(
         (await found(['alpha'])).map(({ title }) => title),
         ['alpha gamma', 'Alpha 100% beta'],
@@ -284,7 +284,7 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         assert.equal((await found(words)).length, 1, words.join());
       }
       const id = articles[0]?.id as string;
-      await storage.shelves.markRead(userId, [id], 6);
+      await storage.userArticles.markRead(userId, [id], 6);
       await storage.ratings.record([{ userId, articleId: id, score: 10, predicted: 4, at: 7 }]);
       const [seen] = await found(['beta']);
       assert.deepEqual([seen?.isRead, seen?.vote], [true, 10]);
@@ -296,9 +296,9 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         ...{ title: 'Databases at scale', text: '東京都で雪が降った。 Zürich waits.' },
       });
       const other = storedArticle('https://example.org/other', { title: 'Data', text: 'Other.' });
-      await storage.shelves.add(userId, [article, other], 5);
+      await storage.userArticles.add(userId, [article, other], 5);
       const found = async (...words: string[]) => {
-        const list = await storage.shelves.list({ userId, words, limit: 10 });
+        const list = await storage.userArticles.list({ userId, words, limit: 10 });
         return list.map(({ id }) => id);
       };
       for (const words of [['database'], ['東京'], ['zürich', 'scale'], ['雪が', 'waits']]) {
@@ -310,19 +310,19 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       assert.deepEqual(await found('queues', 'nothing'), [article.id]);
       await storage.articles.prune(50);
       assert.deepEqual(await found('queues'), []);
-      await storage.shelves.add(userId, [article], 60);
+      await storage.userArticles.add(userId, [article], 60);
       assert.deepEqual(await found('databases', 'scale'), [article.id]);
     });
 
     it('keeps read what was read, though the article went and comes again', async () => {
       const userId = await newUser('ivan');
       const article = storedArticle('https://slow.test/one', { isFromFeed: true });
-      await storage.shelves.add(userId, [article], 1);
-      await storage.shelves.markRead(userId, [article.id], 6);
+      await storage.userArticles.add(userId, [article], 1);
+      await storage.userArticles.markRead(userId, [article.id], 6);
       await storage.articles.prune(50);
       assert.equal(await storage.articles.find(article.id), undefined);
-      await storage.shelves.add(userId, [article], 60);
-      const [again] = await storage.shelves.list({ userId, limit: 5 });
+      await storage.userArticles.add(userId, [article], 60);
+      const [again] = await storage.userArticles.list({ userId, limit: 5 });
       assert.equal(again?.isRead, true);
     });
 
@@ -378,7 +378,7 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
       const userId = await newUser('henry');
       const [rated, old] = ['rated', 'old'].map((name) => storedArticle(`https://o.test/${name}`));
       assert.ok(rated !== undefined && old !== undefined);
-      await storage.shelves.add(userId, [rated, old], 1);
+      await storage.userArticles.add(userId, [rated, old], 1);
       await storage.ratings.record([
         { userId, articleId: rated.id, score: 5, predicted: undefined, at: 1 },
       ]);

@@ -47,7 +47,7 @@ describe('the reader in a browser', () => {
 
   it('opens, stars, rates and takes back by keys, and goes on with the next', async () => {
     const { tab, userId } = await entered('keys');
-    const { ratings, shelves } = site.ranker.storage;
+    const { ratings, userArticles } = site.ranker.storage;
     await tab.evaluate('window.isTheSamePage = true');
     const first = await idsIn(tab);
     assert.equal(first.length, 9);
@@ -75,8 +75,8 @@ describe('the reader in a browser', () => {
     await tab.keyboard.press('u');
     await says(tab, 'Taken back: ');
     assert.deepEqual(await ratings.list(userId), []);
-    const [shelved] = await shelves.list({ userId, mark: 'starred', limit: 5 });
-    assert.equal(shelved?.isStarred, true);
+    const [found] = await userArticles.list({ userId, mark: 'starred', limit: 5 });
+    assert.equal(found?.isStarred, true);
     await tab.keyboard.press('A');
     await says(tab, 'All read');
     await counts(tab, 0);

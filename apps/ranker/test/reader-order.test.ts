@@ -9,7 +9,7 @@ import {
   isDuplicate,
 } from '../src/reader/duplicates.ts';
 import { type OrderOptions, order, type Place } from '../src/reader/order.ts';
-import type { Verdict } from '../src/reader/rule-book.ts';
+import type { Verdict } from '../src/reader/rule-set.ts';
 import { atOnce, inSlices } from '../src/reader/slices.ts';
 import { articleOf, dayMs, nowMs, someArticles, vectorOf } from './fixtures/articles.ts';
 
@@ -270,7 +270,7 @@ describe('near-duplicates', () => {
     assert.equal(atOnce(groupDuplicates(pair)).get('1'), '0');
   });
 
-  it('is quick enough for a full shelf', () => {
+  it('is quick enough for a full list', () => {
     const articles = someArticles(seededRandom(2), 1_000);
     const begun = process.cpuUsage();
     const groups = atOnce(groupDuplicates(articles));

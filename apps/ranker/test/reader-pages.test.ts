@@ -28,7 +28,7 @@ describe('an open article', () => {
     const lists = { nearest: [], sentences: [], words: [] };
     const article = { title: 'A dam', text: 'The dam holds.', images: [] };
     const open = {
-      shelved: {
+      listed: {
         id: 'a1',
         title: 'A dam',
         source: 'dam.example',
@@ -113,8 +113,8 @@ describe('the pages of the reader', () => {
     assert.match(page, /<h2 id="title">Swifts sleep on the wing/);
     assert.match(page, /class="prose"><p>[^<]{40,}/);
     assert.match(page, /class="item read"/, 'it stays on the list while it is open');
-    const [shelved] = await site.ranker.storage.shelves.list({ userId, ids: [id], limit: 1 });
-    assert.equal(shelved?.isRead, true);
+    const [found] = await site.ranker.storage.userArticles.list({ userId, ids: [id], limit: 1 });
+    assert.equal(found?.isRead, true);
     assert.equal(titlesOf(await visitor.page('/reader')).length, 8);
     await visitor.submit(`/articles/${id}/unread`);
     assert.equal(titlesOf(await visitor.page('/reader')).length, 9);
@@ -204,7 +204,7 @@ describe('the pages of the reader', () => {
 
   it('say what a score is worth in a language that the model hardly knows', async () => {
     const { visitor, userId } = await entered('russian');
-    const { shelves } = site.ranker.storage;
+    const { userArticles } = site.ranker.storage;
     const text =
       'Центральный банк снова повысил ключевую ставку, чтобы сдержать рост цен. Аналитики ждут, ' +
       'что кредиты подорожают уже весной, а вклады станут заметно выгоднее для вкладчиков.';
@@ -214,7 +214,7 @@ describe('the pages of the reader', () => {
       ...{ title: 'Банк повысил ставку', text, publishedAt: now, fetchedAt: now, addedAt: now },
       ...{ etag: undefined, lastModified: undefined, unavailable: undefined },
     };
-    await shelves.add(userId, [article], now);
+    await userArticles.add(userId, [article], now);
     const note = /Words only: the model that compares meanings knows English best|Not in English/;
     assert.match(await visitor.page('/reader?open=russian-text'), note);
     const id = idOf(await visitor.page('/reader'), 'Swifts sleep');

@@ -65,7 +65,7 @@ describe('the reader on the real server, with the real model', () => {
     const { user, key } = await site.ranker.storage.users.add('doubter');
     await site.ranker.reader.addSamples(user.id);
     await site.ranker.embedding.idle();
-    const articles = await site.ranker.storage.shelves.list({ userId: user.id, limit: 10 });
+    const articles = await site.ranker.storage.userArticles.list({ userId: user.id, limit: 10 });
     for (const [at, { id }] of articles.slice(0, 6).entries()) {
       await site.ranker.ranking.vote(
         user.id,

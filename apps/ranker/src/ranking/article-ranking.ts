@@ -6,7 +6,7 @@ import { isEnglish, sentencesOf } from '../learn/sentences.ts';
 import type { Tastes } from '../learn/tastes.ts';
 import { bucketOf, labelsOf, ngramsOf } from '../learn/words.ts';
 import type { StoredArticle } from '../storage/articles.ts';
-import type { ShelvedArticle } from '../storage/shelves.ts';
+import type { UserArticle } from '../storage/user-articles.ts';
 import type { Item, ReadArticle } from './library.ts';
 import type { RankingWorld } from './ranking-parts.ts';
 
@@ -50,7 +50,7 @@ interface ListScore {
 }
 
 /** A list scored by one version of a taste. */
-export interface ScoredShelf {
+export interface ListScores {
   readonly version: number;
   /** By article; those without vectors have none. */
   readonly scores: ReadonlyMap<string, ListScore>;
@@ -101,9 +101,9 @@ export class ArticleRanking {
   /** Scores a list for a user, by one version. */
   async scores(
     userId: string,
-    articles: readonly Pick<ShelvedArticle, 'id' | 'feedId' | 'source' | 'publishedAt'>[],
+    articles: readonly Pick<UserArticle, 'id' | 'feedId' | 'source' | 'publishedAt'>[],
     signal: AbortSignal,
-  ): Promise<ScoredShelf> {
+  ): Promise<ListScores> {
     const { storage, tastes, clock } = this.#options;
     const { table, model } = tastes;
     const missing = articles.filter(({ id }) => !table.has(id));

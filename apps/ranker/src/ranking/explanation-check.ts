@@ -29,10 +29,10 @@ export async function checkExplanations(
   userId: string,
   signal: AbortSignal,
 ): Promise<ExplanationCheck> {
-  const shelved = await storage.shelves.list({ userId, limit: articlesMax }, signal);
+  const found = await storage.userArticles.list({ userId, limit: articlesMax }, signal);
   const told: number[] = [];
   const changes: number[] = [];
-  for (const { id, source, feedId, publishedAt } of shelved) {
+  for (const { id, source, feedId, publishedAt } of found) {
     const ranked = await ranking.explain(userId, id, signal);
     if (ranked?.explained === undefined) continue;
     const { article } = ranked;
@@ -50,7 +50,7 @@ export async function checkExplanations(
     (at) => Math.sign(told[at] as number) === Math.sign(changes[at] as number),
   );
   return {
-    articles: shelved.length,
+    articles: found.length,
     sentences: told.length,
     signsRight: right.length / signed.length,
     correlation: correlation(told, changes),

@@ -4,7 +4,7 @@ import type { RatedArticle } from '../learn/document.ts';
 import { type StoredTaste, Tastes } from '../learn/tastes.ts';
 import type { TrainingQueue } from '../learn/training-queue.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
-import type { ShelvedArticle } from '../storage/shelves.ts';
+import type { UserArticle } from '../storage/user-articles.ts';
 import { ArticleRanking } from './article-ranking.ts';
 import { EmbeddingBacklog } from './embedding-backlog.ts';
 import { type DocumentEmbedder, Library } from './library.ts';
@@ -105,7 +105,7 @@ async function loadTaste(
 /** A change of articles by their reader. */
 export interface ArticleChange {
   readonly ids: readonly string[];
-  readonly now: Partial<Pick<ShelvedArticle, 'vote' | 'isRead' | 'isStarred' | 'isLater'>>;
+  readonly now: Partial<Pick<UserArticle, 'vote' | 'isRead' | 'isStarred' | 'isLater'>>;
 }
 
 /** A change of what a user sees: of articles, of scores alone, or of anything. */

@@ -3,20 +3,20 @@ import { canonicalUrl } from '../fetching/canonical-url.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { FeedFetched } from '../storage/feeds.ts';
 import { privateArticleUrl } from '../storage/private-feeds.ts';
-import type { Mark, ShelfQuery, ShelvedArticle } from '../storage/shelves.ts';
-import type { ScoredShelf } from './article-ranking.ts';
+import type { Mark, UserArticle, UserArticleQuery } from '../storage/user-articles.ts';
+import type { ListScores } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
 import type { RankingWorld } from './ranking-parts.ts';
 import { sampleArticles } from './samples.ts';
 
-export interface ReaderShelf {
+export interface ScoredArticles {
   /** Of the taste that all the scores are by. */
   readonly tasteVersion: number;
   readonly articles: readonly ReaderArticle[];
 }
 
 /** An article as a user has it, with its score. */
-export interface ReaderArticle extends ShelvedArticle {
+export interface ReaderArticle extends UserArticle {
   /** The time of publication, or of finding it if that is not known. */
   readonly publishedAt: number;
   /** From 1 to 10; undefined while it is not known. */
@@ -50,30 +50,30 @@ export class Reader {
   /** The newest articles that a query finds; all scores are by one version of the taste. */
   async articles(
     userId: string,
-    query: Omit<ShelfQuery, 'userId'>,
+    query: Omit<UserArticleQuery, 'userId'>,
     signal: AbortSignal = never,
-  ): Promise<ReaderShelf> {
+  ): Promise<ScoredArticles> {
     const { storage, tastes } = this.#options;
     // A taste that has to be loaded is so meanwhile; a failure is told by the scores.
     void tastes.current(userId, signal).catch(() => {});
-    const shelved = await storage.shelves.list({ ...query, userId }, signal);
-    return await this.scored(userId, shelved, signal);
+    const found = await storage.userArticles.list({ ...query, userId }, signal);
+    return await this.scored(userId, found, signal);
   }
 
   /** These articles, with the scores of now. */
   async scored(
     userId: string,
-    shelved: readonly ShelvedArticle[],
+    list: readonly UserArticle[],
     signal: AbortSignal,
-  ): Promise<ReaderShelf> {
-    const scored = await this.#options.ranking.scores(userId, shelved, signal);
+  ): Promise<ScoredArticles> {
+    const scored = await this.#options.ranking.scores(userId, list, signal);
     // Only the few vectors that are looked at are looked up.
     const vector = {
       get vector() {
         return scored.meanOf((this as unknown as ReaderArticle).id);
       },
     };
-    const articles = shelved.map((article) => {
+    const articles = list.map((article) => {
       return Object.assign(Object.create(vector), readerArticle(article, scored));
     });
     return { tasteVersion: scored.version, articles };
@@ -83,7 +83,7 @@ export class Reader {
   async markRead(userId: string, ids: readonly string[], signal?: AbortSignal): Promise<number> {
     const { storage, clock, changes } = this.#options;
     const at = clock.now();
-    await storage.shelves.markRead(userId, ids, at, signal);
+    await storage.userArticles.markRead(userId, ids, at, signal);
     changes.tell(userId, { ids, now: { isRead: true } });
     return at;
   }
@@ -96,7 +96,7 @@ export class Reader {
   ): Promise<{ readonly at: number; readonly count: number }> {
     const { storage, clock, changes } = this.#options;
     const at = clock.now();
-    const count = await storage.shelves.markAllRead(userId, feedId, at, signal);
+    const count = await storage.userArticles.markAllRead(userId, feedId, at, signal);
     changes.tell(userId, 'all');
     return { at, count };
   }
@@ -107,7 +107,7 @@ export class Reader {
     which: { readonly id: string } | { readonly at: number },
     signal?: AbortSignal,
   ): Promise<void> {
-    await this.#options.storage.shelves.markUnread(userId, which, signal);
+    await this.#options.storage.userArticles.markUnread(userId, which, signal);
     const change = 'id' in which ? { ids: [which.id], now: { isRead: false } } : 'all';
     this.#options.changes.tell(userId, change);
   }
@@ -122,7 +122,7 @@ export class Reader {
   ): Promise<void> {
     const { storage, clock, changes } = this.#options;
     const row = { user_id: userId, article_id: id, kind: mark, marked_at: clock.now() };
-    await storage.shelves.mark(row, isSet, signal);
+    await storage.userArticles.mark(row, isSet, signal);
     const now = mark === 'starred' ? { isStarred: isSet } : { isLater: isSet };
     changes.tell(userId, { ids: [id], now });
   }
@@ -131,7 +131,7 @@ export class Reader {
   async addSamples(userId: string, signal?: AbortSignal): Promise<void> {
     const { storage, clock, changes, onArticles } = this.#options;
     const now = clock.now();
-    await storage.shelves.add(userId, sampleArticles(now), now, signal);
+    await storage.userArticles.add(userId, sampleArticles(now), now, signal);
     onArticles();
     changes.tell(userId, 'all');
   }
@@ -156,8 +156,8 @@ export class Reader {
 }
 
 function readerArticle(
-  article: ShelvedArticle,
-  { scores }: ScoredShelf,
+  article: UserArticle,
+  { scores }: ListScores,
 ): Omit<ReaderArticle, 'vector'> {
   const found = scores.get(article.id);
   return {

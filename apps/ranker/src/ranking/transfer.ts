@@ -1,7 +1,7 @@
 import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
 import { canonicalUrl, webUrl } from '../fetching/canonical-url.ts';
-import { checkRule } from '../reader/rule-book.ts';
+import { checkRule } from '../reader/rule-set.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import { isPrivateUrl } from '../storage/private-feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
@@ -85,7 +85,7 @@ export async function importLines(
   const feeds = known.filter((line) => line.type === 'feed');
   const rules = known.filter((line) => line.type === 'rule');
   const articles = ratings.map((line) => articleOfLine(line, now));
-  await storage.shelves.add(userId, articles, now, signal);
+  await storage.userArticles.add(userId, articles, now, signal);
   await storage.ratings.record(
     ratings.map(({ score, rated }, at) => {
       const { id } = articles[at] as StoredArticle;

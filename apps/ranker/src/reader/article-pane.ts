@@ -7,7 +7,7 @@ import { type ListQuery, listAddress } from './list-view.ts';
 
 /** An article that is open: its text, and the reasons of its score. */
 export interface OpenArticle {
-  readonly shelved: ReaderArticle;
+  readonly listed: ReaderArticle;
   readonly ranked: Ranked | undefined;
   /** The title of its feed; undefined for an article without one. */
   readonly feedTitle: string | undefined;
@@ -27,8 +27,8 @@ export function closedPane(): Html {
 
 /** The article with its text, what can be done with it, and why it has its score. */
 export function articlePane(open: OpenArticle, query: ListQuery): Html {
-  const { shelved, ranked, feedTitle } = open;
-  const { id, title, source, author, publishedAt, url } = shelved;
+  const { listed, ranked, feedTitle } = open;
+  const { id, title, source, author, publishedAt, url } = listed;
   const href = /^https?:/i.test(url) ? safeUrl(url) : undefined;
   const date = new Date(publishedAt).toISOString();
   const place = feedTitle ?? source;
@@ -40,15 +40,15 @@ export function articlePane(open: OpenArticle, query: ListQuery): Html {
 ${from !== '' && ` · ${from}`} · <time datetime="${date}">${date.slice(0, 16).replace('T', ' ')}
 </time></span></p>
 <h2 id="title">${title}</h2>
-<div class="row">${marksView(shelved)}
+<div class="row">${marksView(listed)}
 ${
   href !== undefined &&
   html`<a class="button little original" href="${href}" target="_blank"
  rel="noopener noreferrer">Original <kbd>v</kbd></a>`
-}${moreView(shelved)}</div></header>
+}${moreView(listed)}</div></header>
 ${ranked?.explained !== undefined && whyView(ranked, ranked.explained)}
 <div class="prose">${proseOf(open)}</div>
-</div>${scaleView(shelved)}</article>`;
+</div>${scaleView(listed)}</article>`;
 }
 
 function marksView({ id, isStarred, isLater }: ReaderArticle): Html {

@@ -2,10 +2,10 @@ import { type Html, html, keyed } from 'spillway-http';
 import type { ReaderArticle } from '../ranking/reader.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
 import type { Accuracy } from '../storage/ratings.ts';
-import type { ShownList } from './desk.ts';
 import { wordsOf } from './duplicates.ts';
 import { actionForm } from './frame.ts';
 import type { Listing, Place, Sorting } from './order.ts';
+import type { ShownList } from './reader-lists.ts';
 
 /** A user's choice of list, order, feed and words. */
 export interface ListQuery {

@@ -2,7 +2,7 @@ import { check, checkNumber } from 'spillway/internal';
 import { dot } from '../learn/document.ts';
 import type { ReaderArticle } from '../ranking/reader.ts';
 import type { Groups } from './duplicates.ts';
-import type { Verdict } from './rule-book.ts';
+import type { Verdict } from './rule-set.ts';
 import type { Slices } from './slices.ts';
 
 /** One place of the list: an article, and the others that tell the same story. */

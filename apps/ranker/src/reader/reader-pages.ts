@@ -14,7 +14,7 @@ import { loginRoutes } from './login.ts';
 import { rulesView } from './rules-page.ts';
 
 export interface ReaderPagesOptions
-  extends Pick<RankerContext, 'reader' | 'ranking' | 'storage' | 'desks' | 'clock'> {
+  extends Pick<RankerContext, 'reader' | 'ranking' | 'storage' | 'lists' | 'clock'> {
   readonly images: Images;
   /** The lane of all its routes. @default the server's */
   readonly lane?: Lane | undefined;
@@ -57,7 +57,7 @@ export const readerPages: FastifyPluginAsync<ReaderPagesOptions> = async (app, o
 };
 
 /** The pages of feeds and of rules. */
-function addOthers(app: FastifyInstance, { storage, desks, clock }: ReaderPagesOptions): void {
+function addOthers(app: FastifyInstance, { storage, lists, clock }: ReaderPagesOptions): void {
   app.get('/reader/feeds', async ({ rankerUser: { id, name }, permit }, reply) => {
     const feeds = await storage.feeds.list(id, permit.signal);
     const body = feedsView(feeds, reply.csrfToken(), clock.now());
@@ -66,7 +66,7 @@ function addOthers(app: FastifyInstance, { storage, desks, clock }: ReaderPagesO
   app.get('/reader/rules', async ({ rankerUser: { id, name }, query, permit }, reply) => {
     const rules = await storage.rules.list(id, permit.signal);
     const feeds = await storage.feeds.list(id, permit.signal);
-    const slow = desks.find(id)?.slowRules ?? [];
+    const slow = lists.find(id)?.slowRules ?? [];
     const given = Object(query);
     const field = String(given.field ?? '');
     const value = String(given.value ?? '').slice(0, 200);
@@ -83,24 +83,24 @@ declare module 'fastify' {
 }
 
 function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
-  const { desks } = options;
+  const { lists } = options;
   const wanted = (request: FastifyRequest) => listQuery(Object(request.query));
   app.decorateRequest('openArticle');
   app.livePage('/reader', {
-    states: [desks],
+    states: [lists],
     key: (request) => `${request.rankerUser.id} ${listAddress(wanted(request))}`,
     view: (key) => {
       const [userId = '', address = ''] = key.split(' ');
       const fields = new URLSearchParams(address.split('?')[1]);
       const query = listQuery(Object.fromEntries(fields));
-      const list = desks.find(userId)?.list(query);
+      const list = lists.find(userId)?.list(query);
       return list === undefined ? goneView() : listView(list, query);
     },
     page: (list, request, reply) => {
       const query = wanted(request);
       const search = query.words.join(' ');
       const open = request.openArticle;
-      const title = open?.shelved.title ?? (search === '' ? 'To read' : `Search: ${search}`);
+      const title = open?.listed.title ?? (search === '' ? 'To read' : `Search: ${search}`);
       const pane = open === undefined ? closedPane() : articlePane(open, query);
       const body = html`${list}${pane}`;
       return frame(reply, { title, search, name: request.rankerUser.name, body, layout: 'panes' });
@@ -108,13 +108,13 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
     route: {
       preHandler: async (request, reply) => {
         const { id } = request.rankerUser;
-        const desk = desks.open(id);
-        const watching = desk.watch();
+        const userLists = lists.open(id);
+        const watching = userLists.watch();
         reply.raw.once('close', () => watching[Symbol.dispose]());
         const { open } = Object(request.query);
-        const isChanged = typeof open !== 'string' && desk.closeAll();
-        await desk.prepare(wanted(request));
-        if (isChanged) await desk.refresh();
+        const isChanged = typeof open !== 'string' && userLists.closeAll();
+        await userLists.prepare(wanted(request));
+        if (isChanged) await userLists.refresh();
         if (typeof open !== 'string' || !/^[\w-]{1,64}$/.test(open)) return;
         request.openArticle = await openArticle(options, id, open, request.permit.signal);
       },
@@ -124,21 +124,21 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
 
 /** Reads an article for its page, and keeps that it was read. */
 async function openArticle(
-  { reader, ranking, desks, images }: ReaderPagesOptions,
+  { reader, ranking, lists, images }: ReaderPagesOptions,
   userId: string,
   id: string,
   signal: AbortSignal,
 ): Promise<OpenArticle | undefined> {
   const { articles } = await reader.articles(userId, { ids: [id], limit: 1 }, signal);
-  const [shelved] = articles;
-  if (shelved === undefined) return undefined;
+  const [listed] = articles;
+  if (listed === undefined) return undefined;
   const ranked = await ranking.explain(userId, id, signal);
-  if (!shelved.isRead) {
-    const desk = desks.open(userId);
-    desk.open(id);
+  if (!listed.isRead) {
+    const userLists = lists.open(userId);
+    userLists.open(id);
     await reader.markRead(userId, [id], signal);
-    await desk.refresh();
+    await userLists.refresh();
   }
-  const feedTitle = desks.open(userId).feedTitle(shelved.feedId);
-  return { shelved, ranked, feedTitle, imagePath: (url) => images.path(url, userId) };
+  const feedTitle = lists.open(userId).feedTitle(listed.feedId);
+  return { listed, ranked, feedTitle, imagePath: (url) => images.path(url, userId) };
 }

@@ -2,7 +2,7 @@ import { type Html, html } from 'spillway-http';
 import type { ReaderFeed } from '../storage/feeds.ts';
 import type { NewRule, ReaderRule } from '../storage/rules.ts';
 import { tokenField } from './frame.ts';
-import { ruleLengthMax } from './rule-book.ts';
+import { ruleLengthMax } from './rule-set.ts';
 
 export interface RulesViewOptions {
   readonly rules: readonly ReaderRule[];

@@ -45,9 +45,11 @@ export const articleRoutes: FastifyPluginAsync<RankerContext> = async (app, opti
         .split(/[\s\0]+/)
         .filter(Boolean)
         .slice(0, wordsMax);
-      const shelf = await reader.articles(rankerUser.id, { words, limit }, signal);
-      const sorted = shelf.articles.toSorted((one, other) => (other.score ?? 0) - (one.score ?? 0));
-      return { version: shelf.tasteVersion, articles: sorted.map(articleAnswer) };
+      const scored = await reader.articles(rankerUser.id, { words, limit }, signal);
+      const sorted = scored.articles.toSorted(
+        (one, other) => (other.score ?? 0) - (one.score ?? 0),
+      );
+      return { version: scored.tasteVersion, articles: sorted.map(articleAnswer) };
     },
   );
   app.get<Named>(
@@ -66,7 +68,7 @@ export const articleRoutes: FastifyPluginAsync<RankerContext> = async (app, opti
 };
 
 /** Rating an article, and taking that back. */
-function voteRoutes(app: FastifyInstance, { ranking, desks, lanes }: RankerContext): void {
+function voteRoutes(app: FastifyInstance, { ranking, lists, lanes }: RankerContext): void {
   const config = { lane: lanes.corrections, domain: 'thread' } as const;
   const params = idSchema;
   const rate = async (userId: string, id: string, score: number, signal: AbortSignal) => {
@@ -102,14 +104,14 @@ function voteRoutes(app: FastifyInstance, { ranking, desks, lanes }: RankerConte
     ({ params: { id }, body }, reply) =>
       operate(reply, page, async (userId, signal) => {
         const outcome = await rate(userId, id, body.score, signal);
-        await desks.open(userId).refresh();
+        await lists.open(userId).refresh();
         return outcome;
       }),
   );
   app.post<Named>('/articles/:id/unvote', { config, schema: { params } }, (request, reply) =>
     operate(reply, page, async (userId, signal) => {
       const outcome = await unrate(userId, request.params.id, signal);
-      await desks.open(userId).refresh();
+      await lists.open(userId).refresh();
       return outcome;
     }),
   );
@@ -118,7 +120,7 @@ function voteRoutes(app: FastifyInstance, { ranking, desks, lanes }: RankerConte
 type Work = (userId: string, articleId: string, signal: AbortSignal) => Promise<unknown>;
 
 /** Marking articles, and being done with one or with all. */
-function markRoutes(app: FastifyInstance, { reader, desks, lanes }: RankerContext): void {
+function markRoutes(app: FastifyInstance, { reader, lists, lanes }: RankerContext): void {
   const config = { lane: lanes.corrections } as const;
   const change = (name: string, told: string, work: Work): void => {
     app.post<Named>(
@@ -127,13 +129,13 @@ function markRoutes(app: FastifyInstance, { reader, desks, lanes }: RankerContex
       ({ params: { id } }, reply) =>
         operate(reply, page, async (userId, signal) => {
           await work(userId, id, signal);
-          await desks.open(userId).refresh();
+          await lists.open(userId).refresh();
           return { told };
         }),
     );
   };
   change('done', 'Done with it.', (user, id, signal) => {
-    desks.open(user).close(id);
+    lists.open(user).close(id);
     return reader.markRead(user, [id], signal);
   });
   change('unread', 'It is unread again.', (user, id, signal) =>
@@ -155,9 +157,9 @@ function markRoutes(app: FastifyInstance, { reader, desks, lanes }: RankerContex
     ({ body: { feed = '' } }, reply) =>
       operate(reply, page, async (userId, signal) => {
         const { at, count } = await reader.markAllRead(userId, feed || undefined, signal);
-        const desk = desks.open(userId);
-        desk.closeAll();
-        await desk.refresh();
+        const userLists = lists.open(userId);
+        userLists.closeAll();
+        await userLists.refresh();
         return { told: `${count} marked as read.`, result: { at, count } };
       }),
   );
@@ -167,14 +169,14 @@ function markRoutes(app: FastifyInstance, { reader, desks, lanes }: RankerContex
     ({ body: { at } }, reply) =>
       operate(reply, page, async (userId, signal) => {
         await reader.markUnread(userId, { at }, signal);
-        await desks.open(userId).refresh();
+        await lists.open(userId).refresh();
         return { told: 'They are unread again.' };
       }),
   );
   app.post('/articles/samples', { config }, (_request, reply) =>
     operate(reply, page, async (userId, signal) => {
       await reader.addSamples(userId, signal);
-      await desks.open(userId).refresh();
+      await lists.open(userId).refresh();
       return { told: 'Sample articles are here: rate three of them and see the order change.' };
     }),
   );

@@ -8,7 +8,7 @@ import { rounded } from './answers.ts';
 import type { RankerContext } from './context.ts';
 import { bodyBytesMax, urlMax } from './request-schemas.ts';
 
-type CompatOptions = Omit<RankerContext, 'desks'> & {
+type CompatOptions = Omit<RankerContext, 'lists'> & {
   /** The user whose taste it is: the old service had one reader only. */
   readonly userId: () => Promise<string>;
 };

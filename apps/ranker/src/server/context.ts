@@ -2,8 +2,8 @@ import type { Clock } from 'spillway';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import type { DocumentEmbedder } from '../ranking/library.ts';
 import type { RankingParts } from '../ranking/ranking-parts.ts';
-import type { Desks } from '../reader/desks.ts';
 import type { FeedRefresh } from '../reader/feed-refresh.ts';
+import type { ListCache } from '../reader/list-cache.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
 
@@ -13,7 +13,7 @@ export interface RankerContext extends RankingParts {
   readonly embedder: DocumentEmbedder;
   readonly fetcher: Pick<Fetcher, 'fetchFeed' | 'parseOpml'>;
   readonly refresh: Pick<FeedRefresh, 'look'>;
-  readonly desks: Desks;
+  readonly lists: ListCache;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
   /** The time limit of one article, in milliseconds. */

@@ -3,7 +3,7 @@ import { rankerError } from '../errors.ts';
 import { findFeed } from '../reader/new-feeds.ts';
 import { clean } from '../storage/articles.ts';
 import type { NewFeed, ReaderFeed } from '../storage/feeds.ts';
-import type { ShelvedArticle } from '../storage/shelves.ts';
+import type { UserArticle } from '../storage/user-articles.ts';
 import type { User } from '../storage/users.ts';
 import type { RankerContext } from './context.ts';
 
@@ -127,7 +127,7 @@ interface Asker {
     readonly feedId?: string | undefined;
     readonly mark?: 'starred' | undefined;
     readonly limit: number;
-  }) => Promise<ShelvedArticle[]>;
+  }) => Promise<UserArticle[]>;
   /** The articles of item numbers, which are decimal, or hexadecimal behind a prefix. */
   readonly idsOf: (items: readonly string[]) => Promise<string[]>;
   readonly textOf: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>;
@@ -157,7 +157,7 @@ function addRoute(
         signal,
         rest,
         feeds: () => storage.feeds.list(user.id, signal),
-        list: (query) => storage.shelves.list({ userId: user.id, ...query }, signal),
+        list: (query) => storage.userArticles.list({ userId: user.id, ...query }, signal),
         idsOf: (items) => storage.articles.byPrefix(items.map(prefixOf), signal),
         textOf: async (ids) => {
           const found = await storage.articles.list(ids, signal);
@@ -202,7 +202,7 @@ function namedStream(fields: Fields): string {
 }
 
 /** All articles of a stream, newest first. */
-async function streamArticles(stream: string, asker: Asker): Promise<ShelvedArticle[]> {
+async function streamArticles(stream: string, asker: Asker): Promise<UserArticle[]> {
   const name = stream.replace(/^user\/[^/]+/, 'user/-');
   if (name.startsWith('feed/')) return asker.list({ feedId: name.slice(5), limit: listMax });
   if (name === `${state}starred`) return asker.list({ mark: 'starred', limit: listMax });
@@ -232,7 +232,7 @@ async function streamOf(fields: Fields, stream: string, asker: Asker) {
   return { items: found.slice(from, from + count), continuation };
 }
 
-async function contentsOf(articles: readonly ShelvedArticle[], asker: Asker) {
+async function contentsOf(articles: readonly UserArticle[], asker: Asker) {
   const texts = await asker.textOf(articles.map(({ id }) => id));
   const feeds = new Map((await asker.feeds()).map((feed) => [feed.id, feed]));
   const items = articles.map((article) => {

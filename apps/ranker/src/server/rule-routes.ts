@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify';
 import { httpError } from 'spillway-http';
-import { checkRule } from '../reader/rule-book.ts';
+import { checkRule } from '../reader/rule-set.ts';
 import { ruleText } from '../reader/rules-page.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
 import { type NewRule, ruleFields } from '../storage/rules.ts';
@@ -30,7 +30,7 @@ const page = '/reader/rules';
 
 /** A user's mutes and boosts. */
 export const ruleRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
-  const { storage, desks, lanes, changes, clock } = options;
+  const { storage, lists, lanes, changes, clock } = options;
   const config = { lane: lanes.corrections } as const;
 
   const add = async (userId: string, given: NewRule, signal: AbortSignal) => {
@@ -38,7 +38,7 @@ export const ruleRoutes: FastifyPluginAsync<RankerContext> = async (app, options
     const wanted = checkRule(given.field === 'feed' ? ofFeed(given, feeds) : given);
     await storage.rules.add(userId, wanted, clock.now(), signal);
     changes.tell(userId, 'all');
-    await desks.find(userId)?.refresh();
+    await lists.find(userId)?.refresh();
     const result = { rules: await storage.rules.list(userId, signal) };
     return { told: `${ruleText(wanted, feeds)}: added.`, status: 201, result };
   };
@@ -73,7 +73,7 @@ export const ruleRoutes: FastifyPluginAsync<RankerContext> = async (app, options
         operate(reply, page, async (userId, signal) => {
           await storage.rules.remove(userId, id, signal);
           changes.tell(userId, 'all');
-          await desks.find(userId)?.refresh();
+          await lists.find(userId)?.refresh();
           return { told: 'The rule is gone.', result: { removed: id } };
         }),
     });

@@ -9,8 +9,8 @@ import type { RankerSchema } from './ranker-schema.ts';
 import { Ratings } from './ratings.ts';
 import type { Fenced } from './records.ts';
 import { Rules } from './rules.ts';
-import { Shelves } from './shelves.ts';
 import { Trainings } from './trainings.ts';
+import { UserArticles } from './user-articles.ts';
 import { Users } from './users.ts';
 import { Vectors } from './vectors.ts';
 
@@ -32,7 +32,7 @@ export class RankerStorage {
   readonly tastes: KeptTastes;
   readonly trainings: Trainings;
   readonly feeds: Feeds;
-  readonly shelves: Shelves;
+  readonly userArticles: UserArticles;
   readonly rules: Rules;
 
   constructor({ database, clock, fenced = database }: RankerStorageOptions) {
@@ -44,7 +44,7 @@ export class RankerStorage {
     this.tastes = new KeptTastes(database, fenced);
     this.trainings = new Trainings(database);
     this.feeds = new Feeds(database);
-    this.shelves = new Shelves(database);
+    this.userArticles = new UserArticles(database);
     this.rules = new Rules(database);
   }
 

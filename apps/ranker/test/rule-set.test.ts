@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { checkRule, RuleBook } from '../src/reader/rule-book.ts';
+import { checkRule, RuleSet } from '../src/reader/rule-set.ts';
 import type { NewRule, ReaderRule } from '../src/storage/rules.ts';
 import { articleOf } from './fixtures/articles.ts';
 
@@ -8,8 +8,8 @@ const mute = (field: NewRule['field'], value: string): NewRule => {
   return { kind: 'mute', field, value, points: 0 };
 };
 
-const bookOf = (...rules: readonly NewRule[]): RuleBook =>
-  new RuleBook(rules.map((rule, index): ReaderRule => ({ ...rule, id: `r${index}` })));
+const rulesOf = (...rules: readonly NewRule[]): RuleSet =>
+  new RuleSet(rules.map((rule, index): ReaderRule => ({ ...rule, id: `r${index}` })));
 
 describe('rules', () => {
   const article = articleOf({
@@ -41,10 +41,10 @@ describe('rules', () => {
   ];
   for (const [field, value, applies] of cases) {
     it(`of ${field} "${value}" ${applies ? 'apply' : 'do not apply'} to an article`, () => {
-      const book = bookOf(checkRule(mute(field, value)));
+      const ruleSet = rulesOf(checkRule(mute(field, value)));
       // On a busy machine a pattern may need its second chance.
-      book.verdicts([article]);
-      const verdicts = book.verdicts([article]);
+      ruleSet.verdicts([article]);
+      const verdicts = ruleSet.verdicts([article]);
       assert.equal(verdicts.get('a')?.isMuted, applies ? true : undefined);
     });
   }
@@ -52,7 +52,7 @@ describe('rules', () => {
   it('mute whatever boosts say, and add up the points of all boosts', () => {
     const boost = { kind: 'boost', field: 'words', value: 'rocket', points: 2 } as const;
     const other = { kind: 'boost', field: 'source', value: 'example.org', points: -3 } as const;
-    const both = bookOf(boost, other).verdicts([article, articleOf({ id: 'b' })]);
+    const both = rulesOf(boost, other).verdicts([article, articleOf({ id: 'b' })]);
     assert.deepEqual(
       [...both],
       [
@@ -60,7 +60,7 @@ describe('rules', () => {
         ['b', { isMuted: false, points: -3 }],
       ],
     );
-    const muted = bookOf(mute('words', 'fire'), boost).verdicts([article]);
+    const muted = rulesOf(mute('words', 'fire'), boost).verdicts([article]);
     assert.deepEqual(muted.get('a'), { isMuted: true, points: 2 });
   });
 
@@ -86,18 +86,18 @@ describe('rules', () => {
   it('give up a pattern that takes for ever though it looks harmless', () => {
     const slow = checkRule(mute('pattern', '(a|a)*b'));
     const title = 'a'.repeat(60);
-    const book = bookOf(slow, mute('words', 'other'));
+    const ruleSet = rulesOf(slow, mute('words', 'other'));
     const others = [articleOf({ id: 'x', title }), articleOf({ id: 'y', title: 'other' })];
     // The time of this thread, whatever else the machine has to do.
     const begun = process.threadCpuUsage();
     for (let round = 0; round < 5; round += 1) {
-      assert.deepEqual([...book.verdicts(others).keys()], ['y']);
+      assert.deepEqual([...ruleSet.verdicts(others).keys()], ['y']);
     }
     const used = process.threadCpuUsage(begun);
     const ms = (used.user + used.system) / 1_000;
-    assert.deepEqual(book.tooSlow, ['r0']);
+    assert.deepEqual(ruleSet.tooSlow, ['r0']);
     assert.ok(ms < 1_000, `${ms} ms`);
     const rules = [{ ...slow, id: 'again' }];
-    assert.deepEqual(new RuleBook(rules, book).tooSlow, ['again'], 'what is known stays known');
+    assert.deepEqual(new RuleSet(rules, ruleSet).tooSlow, ['again'], 'what is known stays known');
   });
 });

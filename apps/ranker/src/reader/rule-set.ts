@@ -59,11 +59,11 @@ function compile(source: string): RegExp {
 }
 
 /** The rules of one user, ready to be asked. */
-export class RuleBook {
+export class RuleSet {
   readonly #judges: readonly { readonly rule: ReaderRule; readonly judge: Judge }[];
 
-  /** Patterns that the book before has tried are not tried again. */
-  constructor(rules: readonly ReaderRule[], before?: RuleBook) {
+  /** Patterns that the set before has tried are not tried again. */
+  constructor(rules: readonly ReaderRule[], before?: RuleSet) {
     const old = before === undefined ? [] : before.#judges;
     this.#judges = rules.map((rule) => {
       const known = old.find((one) => isSame(one.rule, rule));

@@ -8,7 +8,7 @@ import type { MarkRow } from './ranker-schema.ts';
 import { Records } from './records.ts';
 
 /** An article as a user has it, without its text. */
-export interface ShelvedArticle {
+export interface UserArticle {
   readonly id: string;
   readonly url: string;
   readonly title: string;
@@ -31,7 +31,7 @@ export interface ShelvedArticle {
   readonly unavailable: string | undefined;
 }
 
-export interface ShelfQuery {
+export interface UserArticleQuery {
   readonly userId: string;
   /**
    * Only those whose title or text has all of these, whatever their case; words of four letters and
@@ -68,7 +68,7 @@ const isIndexed: Readonly<Record<DatabaseKind, RegExp>> = {
 const beginningMin = 4;
 
 /** The articles of each user: by their feeds, or of their own. */
-export class Shelves extends Records {
+export class UserArticles extends Records {
   /** Adds articles to those of a user; known ones stay as they are. */
   async add(
     userId: string,
@@ -90,7 +90,7 @@ export class Shelves extends Records {
   }
 
   /** The newest of a user's articles, newest first. */
-  async list(query: ShelfQuery, signal?: AbortSignal): Promise<ShelvedArticle[]> {
+  async list(query: UserArticleQuery, signal?: AbortSignal): Promise<UserArticle[]> {
     const { words = [], limit } = query;
     if (words.length === 0 || this.database.kind === 'postgres') {
       return await this.#list(query, undefined, signal);
@@ -101,10 +101,10 @@ export class Shelves extends Records {
   }
 
   async #list(
-    { userId, words = [], limit, feedId, mark, ids: only, before }: ShelfQuery,
+    { userId, words = [], limit, feedId, mark, ids: only, before }: UserArticleQuery,
     foundMax: number | undefined,
     signal?: AbortSignal,
-  ): Promise<ShelvedArticle[]> {
+  ): Promise<UserArticle[]> {
     const { kysely, kind } = this.database;
     // Ids first: what is shown of an article is dear, and most that are found are not shown.
     let ids = kysely

@@ -4,9 +4,9 @@ import type { Observable } from 'spillway-http';
 import type { UserChanges } from '../ranking/ranking-parts.ts';
 import type { Reader } from '../ranking/reader.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
-import { Desk, type DeskOptions } from './desk.ts';
+import { ReaderLists, type ReaderListsOptions } from './reader-lists.ts';
 
-export interface DesksOptions {
+export interface ListCacheOptions {
   readonly reader: Reader;
   readonly changes: UserChanges;
   readonly storage: RankerStorage;
@@ -23,26 +23,26 @@ export interface DesksOptions {
 }
 
 /** The number of users whose lists are kept in memory. */
-const desksMax = 32;
+const usersMax = 32;
 
-export interface DesksStats {
-  readonly desks: number;
+export interface ListCacheStats {
+  readonly users: number;
   /** Times that lists were made anew. */
   readonly changes: number;
   readonly failures: number;
 }
 
-/** The desks of those who read now, and the sign that something on one of them has changed. */
-export class Desks implements Observable, Disposable {
-  readonly #shared: Omit<DeskOptions, 'userId'>;
+/** The lists of the users who read now; tells subscribers when a list has changed. */
+export class ListCache implements Observable, Disposable {
+  readonly #shared: Omit<ReaderListsOptions, 'userId'>;
   /** By user; the one that was asked for last is the last. */
-  readonly #desks = new Map<string, Desk>();
+  readonly #byUser = new Map<string, ReaderLists>();
   readonly #listeners = new Set<() => void>();
   readonly #subscription: Disposable;
   #version = 0;
   #failures = 0;
 
-  constructor(options: DesksOptions) {
+  constructor(options: ListCacheOptions) {
     const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 1_000 } = options;
     const { reader, changes, storage, clock, onFailure } = options;
     checkNumber('halfLifeHours', halfLifeHours, 1);
@@ -65,9 +65,9 @@ export class Desks implements Observable, Disposable {
       },
     };
     this.#subscription = changes.listen((userId, change) => {
-      const desk = this.#desks.get(userId);
-      if (desk?.isLeft) this.#drop(userId, desk);
-      else desk?.refreshSoon(change);
+      const lists = this.#byUser.get(userId);
+      if (lists?.isLeft) this.#drop(userId, lists);
+      else lists?.refreshSoon(change);
     });
   }
 
@@ -75,42 +75,42 @@ export class Desks implements Observable, Disposable {
     return this.#version;
   }
 
-  get stats(): DesksStats {
-    return { desks: this.#desks.size, changes: this.#version, failures: this.#failures };
+  get stats(): ListCacheStats {
+    return { users: this.#byUser.size, changes: this.#version, failures: this.#failures };
   }
 
-  /** Calls back when a desk has changed, until it is disposed. */
+  /** Calls back when a list has changed, until it is disposed. */
   subscribe(listener: () => void): Disposable {
     const own = () => listener();
     this.#listeners.add(own);
     return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
   }
 
-  /** The desk of a user if it is in memory. */
-  find(userId: string): Desk | undefined {
-    return this.#desks.get(userId);
+  /** The lists of a user if they are in memory. */
+  find(userId: string): ReaderLists | undefined {
+    return this.#byUser.get(userId);
   }
 
-  /** The desk of a user; that of whom nobody has asked for the longest makes room for it. */
-  open(userId: string): Desk {
-    const desk = this.#desks.get(userId) ?? new Desk({ ...this.#shared, userId });
-    this.#desks.delete(userId);
-    this.#desks.set(userId, desk);
-    for (const [oldest, old] of this.#desks) {
-      if (this.#desks.size <= desksMax) break;
+  /** The lists of a user; those of the user who was asked for longest ago make room for them. */
+  open(userId: string): ReaderLists {
+    const lists = this.#byUser.get(userId) ?? new ReaderLists({ ...this.#shared, userId });
+    this.#byUser.delete(userId);
+    this.#byUser.set(userId, lists);
+    for (const [oldest, old] of this.#byUser) {
+      if (this.#byUser.size <= usersMax) break;
       this.#drop(oldest, old);
     }
-    return desk;
+    return lists;
   }
 
-  #drop(userId: string, desk: Desk): void {
-    this.#desks.delete(userId);
-    desk[Symbol.dispose]();
+  #drop(userId: string, lists: ReaderLists): void {
+    this.#byUser.delete(userId);
+    lists[Symbol.dispose]();
   }
 
   [Symbol.dispose](): void {
     this.#subscription[Symbol.dispose]();
-    for (const desk of this.#desks.values()) desk[Symbol.dispose]();
-    this.#desks.clear();
+    for (const lists of this.#byUser.values()) lists[Symbol.dispose]();
+    this.#byUser.clear();
   }
 }

@@ -1,16 +1,16 @@
 import { type Clock, deadline } from 'spillway';
 import type { ArticleChange, ReaderChange } from '../ranking/ranking-parts.ts';
-import type { Reader, ReaderArticle, ReaderShelf } from '../ranking/reader.ts';
+import type { Reader, ReaderArticle, ScoredArticles } from '../ranking/reader.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { Accuracy } from '../storage/ratings.ts';
 import { type Groups, groupDuplicates } from './duplicates.ts';
 import type { ListQuery } from './list-view.ts';
 import { type Listing, order, type Place } from './order.ts';
-import { RuleBook } from './rule-book.ts';
+import { RuleSet } from './rule-set.ts';
 import { inSlices } from './slices.ts';
 
-export interface DeskOptions {
+export interface ReaderListsOptions {
   readonly reader: Reader;
   readonly storage: RankerStorage;
   readonly userId: string;
@@ -62,8 +62,8 @@ const changesMax = 1_000;
 /** All that the lists of one moment are made of. */
 interface World {
   /** The newest articles, which most lists are made of. */
-  readonly shelf: Base;
-  readonly book: RuleBook;
+  readonly newest: Base;
+  readonly ruleSet: RuleSet;
   readonly accuracy: Accuracy;
   readonly feeds: readonly ReaderFeed[];
   readonly counts: Readonly<Record<Listing, number>>;
@@ -74,7 +74,7 @@ interface World {
 }
 
 /** Scored articles, with the stories that they tell together once these are known. */
-interface Base extends ReaderShelf {
+interface Base extends ScoredArticles {
   groups: Groups | undefined;
 }
 
@@ -84,13 +84,13 @@ interface MadeList {
   readonly world: World;
 }
 
-type Wanted = Pick<ListQuery, 'listing' | 'words' | 'feed' | 'sorting' | 'before'>;
+type ListChoice = Pick<ListQuery, 'listing' | 'words' | 'feed' | 'sorting' | 'before'>;
 
-/** All that one user sees, in memory, so that a live page can be made of it at any moment. */
-export class Desk implements Disposable {
-  readonly #options: DeskOptions;
+/** The lists of one user in memory, so that a live page can be made of them at any moment. */
+export class ReaderLists implements Disposable {
+  readonly #options: ReaderListsOptions;
   /** By name; the one that was asked for last is the last. */
-  readonly #wanted = new Map<string, Wanted>();
+  readonly #wanted = new Map<string, ListChoice>();
   readonly #lists = new Map<string, MadeList>();
   #world: World | undefined;
   /** True if more has changed since the world was read than {@link #changes} say. */
@@ -106,17 +106,17 @@ export class Desk implements Disposable {
   /** Articles that were opened here: they stay on the list until it is asked for again. */
   readonly #opened = new Set<string>();
 
-  constructor(options: DeskOptions) {
+  constructor(options: ReaderListsOptions) {
     this.#options = options;
     this.#seenAt = options.clock.now();
   }
 
-  /** True if no page has shown it for a while: its user has gone. */
+  /** True if no page has shown the lists for a while: their user has gone. */
   get isLeft(): boolean {
     return this.#watchers === 0 && this.#options.clock.now() - this.#seenAt > leftMs;
   }
 
-  /** Says that a page shows it, until the result is disposed; a second time does nothing. */
+  /** Says that a page shows the lists, until the result is disposed; a second time does nothing. */
   watch(): Disposable {
     let isWatching = true;
     this.#watchers += 1;
@@ -132,7 +132,7 @@ export class Desk implements Disposable {
 
   /** Ids of rules whose pattern takes too long. */
   get slowRules(): readonly string[] {
-    return this.#world?.book.tooSlow ?? [];
+    return this.#world?.ruleSet.tooSlow ?? [];
   }
 
   /** The title of a feed of the user; undefined before a list was prepared. */
@@ -141,7 +141,7 @@ export class Desk implements Disposable {
   }
 
   /** The list as it is known; undefined before it was prepared. */
-  list(query: Wanted): ShownList | undefined {
+  list(query: ListChoice): ShownList | undefined {
     return this.#lists.get(nameOf(query))?.list;
   }
 
@@ -162,7 +162,7 @@ export class Desk implements Disposable {
   }
 
   /** Makes sure that the list is there and not too old. */
-  async prepare(query: Wanted): Promise<void> {
+  async prepare(query: ListChoice): Promise<void> {
     const name = nameOf(query);
     this.#wanted.delete(name);
     this.#wanted.set(name, query);
@@ -240,14 +240,14 @@ export class Desk implements Disposable {
   async #read(signal: AbortSignal): Promise<World> {
     const { reader, storage, userId, clock, articlesMax } = this.#options;
     this.#isStale = false;
-    const [shelf, rules, accuracy, feeds] = await Promise.all([
+    const [newest, rules, accuracy, feeds] = await Promise.all([
       reader.articles(userId, { limit: articlesMax }, signal),
       storage.rules.list(userId, signal),
       storage.ratings.accuracy({ userId }),
       storage.feeds.list(userId, signal),
     ]);
-    const { articles } = shelf;
-    const before = this.#world?.shelf;
+    const { articles } = newest;
+    const before = this.#world?.newest;
     // Votes do not change the stories, so they are kept while the articles are the same.
     const isSame = before !== undefined && namesOf(articles) === namesOf(before.articles);
     const world = {
@@ -255,8 +255,8 @@ export class Desk implements Disposable {
       feeds,
       at: clock.now(),
       changes: [],
-      shelf: { ...shelf, groups: isSame ? before.groups : undefined },
-      book: new RuleBook(rules, this.#world?.book),
+      newest: { ...newest, groups: isSame ? before.groups : undefined },
+      ruleSet: new RuleSet(rules, this.#world?.ruleSet),
       counts: countsOf(articles),
     };
     return this.#changed(world);
@@ -267,15 +267,15 @@ export class Desk implements Disposable {
     const { reader, storage, userId } = this.#options;
     const before = this.#world as World;
     const world = this.#changed(before);
-    const known = new Set(world.shelf.articles.map(({ id }) => id));
+    const known = new Set(world.newest.articles.map(({ id }) => id));
     const isKnown = world.changes.every(({ ids }) => ids.every((id) => known.has(id)));
     // Only a new reading tells what has changed in the feeds of older articles.
     if (!isKnown || world.changes.length > changesMax) this.refreshSoon('all');
-    const [shelf, accuracy] = await Promise.all([
-      reader.scored(userId, world.shelf.articles, signal),
+    const [newest, accuracy] = await Promise.all([
+      reader.scored(userId, world.newest.articles, signal),
       storage.ratings.accuracy({ userId }),
     ]);
-    return { ...world, shelf: { ...shelf, groups: before.shelf.groups }, accuracy };
+    return { ...world, newest: { ...newest, groups: before.newest.groups }, accuracy };
   }
 
   /** A world with the changes that were told of. */
@@ -283,11 +283,11 @@ export class Desk implements Disposable {
     const changes = this.#changes;
     this.#changes = [];
     if (changes.length === 0) return world;
-    const { shelf } = world;
-    const articles = changedArticles(shelf.articles, changes);
+    const { newest } = world;
+    const articles = changedArticles(newest.articles, changes);
     const unread = new Map<string | undefined, number>();
     for (const [at, after] of articles.entries()) {
-      const more = Number(isUnread(after)) - Number(isUnread(shelf.articles[at] as ReaderArticle));
+      const more = Number(isUnread(after)) - Number(isUnread(newest.articles[at] as ReaderArticle));
       if (more !== 0) unread.set(after.feedId, (unread.get(after.feedId) ?? 0) + more);
     }
     const feeds = world.feeds.map((feed) => {
@@ -297,18 +297,18 @@ export class Desk implements Disposable {
       ...world,
       feeds,
       changes: [...world.changes, ...changes],
-      shelf: { ...shelf, articles },
+      newest: { ...newest, articles },
       counts: countsOf(articles),
     };
   }
 
-  async #make(name: string, query: Wanted, world: World, signal: AbortSignal): Promise<void> {
-    const { book, accuracy, feeds, counts } = world;
+  async #make(name: string, query: ListChoice, world: World, signal: AbortSignal): Promise<void> {
+    const { ruleSet, accuracy, feeds, counts } = world;
     const base = await this.#base(name, query, world, signal);
     base.groups ??= await inSlices(groupDuplicates(base.articles), signal);
     const { articles, tasteVersion, groups } = base;
     const { clock, halfLifeMs, explorationShare } = this.#options;
-    const verdicts = book.verdicts(articles);
+    const verdicts = ruleSet.verdicts(articles);
     const madeAt = clock.now();
     const { listing, sorting } = query;
     const options = {
@@ -321,25 +321,25 @@ export class Desk implements Disposable {
     };
     const places = await inSlices(order(articles, groups, verdicts, options), signal);
     const muted = verdicts.values().reduce((sum, { isMuted }) => sum + Number(isMuted), 0);
-    const isEmpty = world.shelf.articles.length === 0;
+    const isEmpty = world.newest.articles.length === 0;
     const oldest =
       articles.length < this.#limit(query) ? undefined : (articles.at(-1)?.publishedAt as number);
     const list = { places, tasteVersion, madeAt, muted, accuracy, isEmpty, oldest, feeds, counts };
     if (this.#wanted.has(name)) this.#lists.set(name, { list, base, world });
   }
 
-  #limit({ words, feed }: Wanted): number {
+  #limit({ words, feed }: ListChoice): number {
     const { articlesMax } = this.#options;
     return words.length === 0 && feed === '' ? articlesMax : Math.min(articlesMax, foundMax);
   }
 
   /** The articles that a list is made of: those that it had if they only have other scores. */
-  async #base(name: string, query: Wanted, world: World, signal: AbortSignal): Promise<Base> {
+  async #base(name: string, query: ListChoice, world: World, signal: AbortSignal): Promise<Base> {
     const { reader, userId } = this.#options;
     const { words, listing, feed, before } = query;
     const mark = listing === 'starred' || listing === 'later' ? listing : undefined;
     const isNarrow = words.length > 0 || feed !== '' || mark !== undefined || before > 0;
-    if (!isNarrow) return world.shelf;
+    if (!isNarrow) return world.newest;
     const known = this.#lists.get(name);
     if (known !== undefined && mark === undefined && known.world.at === world.at) {
       const { articles, groups } = known.base;
@@ -380,7 +380,7 @@ function isUnread({ isRead, vote }: Pick<ReaderArticle, 'isRead' | 'vote'>): boo
   return !isRead && vote === undefined;
 }
 
-function nameOf({ listing, words, feed, sorting, before }: Wanted): string {
+function nameOf({ listing, words, feed, sorting, before }: ListChoice): string {
   return `${listing} ${sorting} ${before} ${feed} ${words.join(' ')}`;
 }
 
