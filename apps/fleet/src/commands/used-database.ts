@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { replaceFile } from 'spillway/internal';
 import { UsageError } from 'spillway-cli';
 import type { Settings } from '../settings.ts';
 
@@ -13,7 +14,9 @@ function noteOf({ data }: Used): string {
 
 /** Notes which database a server uses, for commands that are told only the data folder. */
 export async function noteDatabase(settings: Used): Promise<void> {
-  await writeFile(noteOf(settings), `${withoutPassword(settings.database)}\n`, { mode: 0o600 });
+  const path = noteOf(settings);
+  const text = `${withoutPassword(settings.database)}\n`;
+  await using _file = await replaceFile(path, text, { temporary: `${path}.${process.pid}.tmp` });
 }
 
 /**
