@@ -46,8 +46,8 @@ export interface OutsideQuestion<T> extends OutsideCall {
   readonly parse: (body: Buffer) => T;
 }
 
-/** An answer that is kept, with what it takes to ask whether it is still true. */
-interface KeptAnswer {
+/** A cached answer, with what it takes to ask whether it is still true. */
+interface CachedAnswer {
   readonly value: unknown;
   /** Approximate size in memory, in bytes. */
   readonly bytes: number;
@@ -86,7 +86,7 @@ export class OutsideHost {
   readonly #calls: Outbound;
   /** Until then it wants no calls. */
   #quietUntil = -Infinity;
-  readonly #kept = new BoundedMap<string, KeptAnswer>({
+  readonly #kept = new BoundedMap<string, CachedAnswer>({
     countMax: 6_000,
     bytesMax: 32 * 1_048_576,
     bytesOf: ({ bytes }) => bytes,

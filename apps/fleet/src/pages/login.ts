@@ -43,7 +43,7 @@ async function logIn(visit: Visit): Promise<Shown | FastifyReply> {
   session.set('mark', passwordMark(user));
   session.remember(stay !== undefined);
   keep(reply, 'login_remember_me', stay === undefined ? 0 : 1);
-  const kept = keptIn(form);
+  const kept = pendingForm(form);
   if (kept === undefined) return visit.goTo(localPath(visit.query.next));
   request.person = user;
   return keptPage(visit, kept);
@@ -52,10 +52,10 @@ async function logIn(visit: Visit): Promise<Shown | FastifyReply> {
 function loginPage(
   visit: Visit,
   problem?: string,
-  more: { readonly status?: number; readonly kept?: KeptForm | undefined } = {},
+  more: { readonly status?: number; readonly kept?: PendingForm | undefined } = {},
 ): Shown {
   const { form, query, request } = visit;
-  const { status = 200, kept = keptIn(form) } = more;
+  const { status = 200, kept = pendingForm(form) } = more;
   const isRemembered = !/login_remember_me=0/.test(request.headers.cookie ?? '');
   const next = query.next === undefined ? '' : `?next=${encodeURIComponent(query.next)}`;
   const text = { required: true, autocomplete: 'username' } as const;
@@ -92,14 +92,14 @@ function localPath(next: string | undefined): string {
 }
 
 /** A form that was sent by somebody who had to log in first. */
-interface KeptForm {
+interface PendingForm {
   /** Address that it was sent to. */
   readonly path: string;
   readonly fields: readonly (readonly [name: string, value: string])[];
 }
 
 /** The form that a log-in carries along, if it does. */
-function keptIn({ kept_path, kept_fields = '[]' }: QueryTexts): KeptForm | undefined {
+function pendingForm({ kept_path, kept_fields = '[]' }: QueryTexts): PendingForm | undefined {
   if (kept_path === undefined || !URL.canParse(kept_path, 'http://here.invalid')) return undefined;
   try {
     const fields = Object.entries(Object.fromEntries(JSON.parse(kept_fields)));
@@ -113,7 +113,7 @@ function keptIn({ kept_path, kept_fields = '[]' }: QueryTexts): KeptForm | undef
 }
 
 /** A form that was typed before the log-in, to be looked at and sent. */
-function keptPage(visit: Visit, { path, fields }: KeptForm): Shown {
+function keptPage(visit: Visit, { path, fields }: PendingForm): Shown {
   return formPage({
     visit,
     title: 'Your form, not sent yet',

@@ -100,7 +100,7 @@ function missingIds(ids: Float64Array, range: IdRange): readonly IdRange[] {
 }
 
 /** Items near an id, by id, and the range in which there are no others. */
-export interface Sighting {
+export interface ItemWindow {
   readonly items: readonly Item[];
   readonly seen: IdRange;
 }
@@ -109,7 +109,7 @@ export interface Sighting {
 export async function firstIdAt(
   range: IdRange,
   timeUs: bigint,
-  look: (id: number) => Promise<Sighting>,
+  look: (id: number) => Promise<ItemWindow>,
 ): Promise<number> {
   let { from, to } = range;
   while (from < to) {

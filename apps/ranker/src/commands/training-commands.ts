@@ -61,13 +61,13 @@ export function fetchTrainingCommand(): Command {
     .description('fetch the texts of rated articles that have none')
     .addHelpText('after', examplesOf('fetch-training'))
     .action(async (options: ServerFlags) => {
-      const answer = await call<Told>(options, '/fetch_training', {});
+      const answer = await call<MessageAnswer>(options, '/fetch_training', {});
       print(answer, options.json, () => answer.message);
     });
   return withServer(command);
 }
 
-interface Told {
+interface MessageAnswer {
   readonly message: string;
 }
 
@@ -79,7 +79,7 @@ export function retrainCommand(): Command {
     .addHelpText('after', examplesOf('retrain', 'retrain --quick'))
     .action(async (options: ServerFlags & { readonly quick?: boolean }) => {
       const body = { kind: options.quick ? 'quick' : 'intensive' };
-      const answer = await call<Told & { training_samples: number }>(options, '/retrain', body);
+      const answer = await call<MessageAnswer & { training_samples: number }>(options, '/retrain', body);
       print(answer, options.json, () => {
         return `${answer.message}, with ${answer.training_samples} ratings; see "ranker monitor"`;
       });

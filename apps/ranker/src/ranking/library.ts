@@ -125,7 +125,7 @@ export class Library {
     return document;
   }
 
-  async #fetch({ id, url, given, known }: Wanted): Promise<ReadArticle> {
+  async #fetch({ id, url, given, known }: ArticleToFetch): Promise<ReadArticle> {
     const { storage, fetcher, clock } = this.#options;
     using limit = deadline(clock, readMsMax);
     const { signal } = limit;
@@ -179,7 +179,7 @@ export class Library {
 }
 
 /** An article to fetch. */
-interface Wanted {
+interface ArticleToFetch {
   /** Of the address as it was asked for. */
   readonly id: string;
   readonly url: string;

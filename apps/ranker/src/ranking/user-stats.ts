@@ -1,7 +1,7 @@
 import type { ModelName } from '../learn/document.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { Accuracy } from '../storage/ratings.ts';
-import type { KeptTraining } from '../storage/trainings.ts';
+import type { LoggedTraining } from '../storage/trainings.ts';
 
 export interface UserStatsOptions {
   readonly storage: RankerStorage;
@@ -68,7 +68,7 @@ function accuracyAnswer({ count, meanDelta, meanAbsoluteDelta }: Accuracy) {
 }
 
 /** Losses are mean errors by cross-validation, in points of score. */
-export function trainingAnswer(training: KeptTraining): TrainingAnswer {
+export function trainingAnswer(training: LoggedTraining): TrainingAnswer {
   const { kind, startedAt, endedAt, samples, status, errors } = training;
   return {
     started_at: new Date(startedAt).toISOString(),

@@ -4,7 +4,7 @@ import type { ReaderArticle } from '../ranking/reader.ts';
 import { operate } from './access.ts';
 import { explanationAnswer, rounded } from './answers.ts';
 import type { RankerContext } from './context.ts';
-import { idSchema, type Named, nameSchema, scoreSchema } from './request-schemas.ts';
+import { idSchema, type IdInPath, nameSchema, scoreSchema } from './request-schemas.ts';
 
 const listing = {
   type: 'object',
@@ -52,7 +52,7 @@ export const articleRoutes: FastifyPluginAsync<RankerContext> = async (app, opti
       return { version: scored.tasteVersion, articles: sorted.map(articleAnswer) };
     },
   );
-  app.get<Named>(
+  app.get<IdInPath>(
     '/articles/:id/explanation',
     { config: reading, schema: { params: idSchema } },
     async ({ rankerUser, params: { id }, permit: { signal } }) => {
@@ -94,11 +94,11 @@ function voteRoutes(app: FastifyInstance, { ranking, lists, lanes }: RankerConte
     ({ body: { article, score } }, reply) =>
       operate(reply, page, (userId, signal) => rate(userId, article, score, signal)),
   );
-  app.delete<Named>('/votes/:id', { config, schema: { params } }, (request, reply) =>
+  app.delete<IdInPath>('/votes/:id', { config, schema: { params } }, (request, reply) =>
     operate(reply, page, (userId, signal) => unrate(userId, request.params.id, signal)),
   );
   // The page is answered when the order has changed, so that one that is loaded then shows it.
-  app.post<Named & { Body: { readonly score: number } }>(
+  app.post<IdInPath & { Body: { readonly score: number } }>(
     '/articles/:id/vote',
     { config, schema: { params, body: score } },
     ({ params: { id }, body }, reply) =>
@@ -108,7 +108,7 @@ function voteRoutes(app: FastifyInstance, { ranking, lists, lanes }: RankerConte
         return outcome;
       }),
   );
-  app.post<Named>('/articles/:id/unvote', { config, schema: { params } }, (request, reply) =>
+  app.post<IdInPath>('/articles/:id/unvote', { config, schema: { params } }, (request, reply) =>
     operate(reply, page, async (userId, signal) => {
       const outcome = await unrate(userId, request.params.id, signal);
       await lists.open(userId).refresh();
@@ -123,7 +123,7 @@ type Work = (userId: string, articleId: string, signal: AbortSignal) => Promise<
 function markRoutes(app: FastifyInstance, { reader, lists, lanes }: RankerContext): void {
   const config = { lane: lanes.corrections } as const;
   const change = (name: string, told: string, work: Work): void => {
-    app.post<Named>(
+    app.post<IdInPath>(
       `/articles/:id/${name}`,
       { config, schema: { params: idSchema } },
       ({ params: { id } }, reply) =>

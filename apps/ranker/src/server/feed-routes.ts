@@ -9,7 +9,7 @@ import {
 } from '../reader/new-feeds.ts';
 import { operate } from './access.ts';
 import type { RankerContext } from './context.ts';
-import { bodyBytesMax, idSchema, type Named, titleMax, urlSchema } from './request-schemas.ts';
+import { bodyBytesMax, idSchema, type IdInPath, titleMax, urlSchema } from './request-schemas.ts';
 
 const name = { type: 'string', maxLength: 200 } as const;
 const secret = { type: 'string', maxLength: 2_100 } as const;
@@ -128,7 +128,7 @@ function oneFeedRoutes(app: FastifyInstance, options: RankerContext): void {
   const config = { lane: lanes.corrections, domain: 'thread' } as const;
   const params = idSchema;
 
-  app.post<Named & { Body: { title: string; folder: string; full?: string } }>(
+  app.post<IdInPath & { Body: { title: string; folder: string; full?: string } }>(
     '/feeds/:id/edit',
     { config, schema: { params, body: feedEdit } },
     ({ params: { id }, body: { title, folder, full } }, reply) =>
@@ -139,7 +139,7 @@ function oneFeedRoutes(app: FastifyInstance, options: RankerContext): void {
         return { told: 'The feed is changed.' };
       }),
   );
-  app.post<Named & { Body: CredentialFields }>(
+  app.post<IdInPath & { Body: CredentialFields }>(
     '/feeds/:id/credentials',
     { config, schema: { params, body: credentialForm } },
     ({ params: { id }, body }, reply) =>
@@ -151,7 +151,7 @@ function oneFeedRoutes(app: FastifyInstance, options: RankerContext): void {
         return { told: `The credentials of the feed ${done}. It is fetched now.` };
       }),
   );
-  app.post<Named>('/feeds/:id/refresh', { config, schema: { params } }, (request, reply) =>
+  app.post<IdInPath>('/feeds/:id/refresh', { config, schema: { params } }, (request, reply) =>
     change(reply, async (userId, signal) => {
       await feeds.hurry(userId, request.params.id, signal);
       void refresh.look();
@@ -163,7 +163,7 @@ function oneFeedRoutes(app: FastifyInstance, options: RankerContext): void {
     ['DELETE', '/feeds/:id'],
     ['POST', '/feeds/:id/remove'],
   ] as const) {
-    app.route<Named>({
+    app.route<IdInPath>({
       method,
       url,
       config,

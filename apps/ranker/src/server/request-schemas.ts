@@ -41,6 +41,6 @@ export const nameSchema: object = { type: 'string', pattern: '^[\\w-]{1,64}$' };
 export const idSchema: object = { type: 'object', properties: { id: nameSchema } };
 
 /** A route whose path has an id. */
-export interface Named {
+export interface IdInPath {
   readonly Params: { readonly id: string };
 }

@@ -6,7 +6,7 @@ import type { ReaderFeed } from '../storage/feeds.ts';
 import { type NewRule, ruleFields } from '../storage/rules.ts';
 import { operate } from './access.ts';
 import type { RankerContext } from './context.ts';
-import { idSchema, type Named } from './request-schemas.ts';
+import { idSchema, type IdInPath } from './request-schemas.ts';
 
 const rule = {
   type: 'object',
@@ -64,7 +64,7 @@ export const ruleRoutes: FastifyPluginAsync<RankerContext> = async (app, options
     ['DELETE', '/rules/:id'],
     ['POST', '/rules/:id/remove'],
   ] as const) {
-    app.route<Named>({
+    app.route<IdInPath>({
       method,
       url,
       config,

@@ -14,7 +14,7 @@ const body = {
   additionalProperties: false,
 };
 
-type Named = { readonly name: string };
+type IdInPath = { readonly name: string };
 
 /** Users and their keys, and the end of the service: routes for the operator's interface. */
 export const userRoutes: FastifyPluginAsync<UserRoutesOptions> = async (app, options) => {
@@ -28,12 +28,12 @@ export const userRoutes: FastifyPluginAsync<UserRoutesOptions> = async (app, opt
       })),
     };
   });
-  app.post<{ Body: Named }>('/-/users', { schema: { body } }, async (request, reply) => {
+  app.post<{ Body: IdInPath }>('/-/users', { schema: { body } }, async (request, reply) => {
     const { user, key } = await users.add(request.body.name);
     reply.code(201);
     return { name: user.name, key };
   });
-  app.post<{ Params: Named }>('/-/users/:name/key', async ({ params: { name } }) => {
+  app.post<{ Params: IdInPath }>('/-/users/:name/key', async ({ params: { name } }) => {
     return { name, key: await users.renewKey(name) };
   });
   app.post('/-/shutdown', async (_request, reply) => {

@@ -3,7 +3,7 @@ import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
 import { Articles } from './articles.ts';
 import { Feeds } from './feeds.ts';
-import { KeptTastes } from './kept-tastes.ts';
+import { TrainedTastes } from './trained-tastes.ts';
 import { rankerMigrations } from './migrations.ts';
 import type { RankerSchema } from './ranker-schema.ts';
 import { Ratings } from './ratings.ts';
@@ -29,7 +29,7 @@ export class RankerStorage {
   readonly articles: Articles;
   readonly vectors: Vectors;
   readonly ratings: Ratings;
-  readonly tastes: KeptTastes;
+  readonly tastes: TrainedTastes;
   readonly trainings: Trainings;
   readonly feeds: Feeds;
   readonly userArticles: UserArticles;
@@ -41,7 +41,7 @@ export class RankerStorage {
     this.articles = new Articles(database);
     this.vectors = new Vectors(database);
     this.ratings = new Ratings(database, fenced);
-    this.tastes = new KeptTastes(database, fenced);
+    this.tastes = new TrainedTastes(database, fenced);
     this.trainings = new Trainings(database);
     this.feeds = new Feeds(database);
     this.userArticles = new UserArticles(database);

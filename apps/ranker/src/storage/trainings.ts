@@ -4,7 +4,7 @@ import type { TrainingRow } from './ranker-schema.ts';
 import { counted, Records } from './records.ts';
 
 /** One run of the trainer, as it is kept. */
-export interface KeptTraining extends Omit<TrainingRecord, 'progress' | 'status'> {
+export interface LoggedTraining extends Omit<TrainingRecord, 'progress' | 'status'> {
   readonly id: number;
   readonly status: TrainingRecord['status'] | 'interrupted';
 }
@@ -54,7 +54,7 @@ export class Trainings extends Records {
   }
 
   /** Newest first. */
-  async list(userId: string, limit: number, signal?: AbortSignal): Promise<KeptTraining[]> {
+  async list(userId: string, limit: number, signal?: AbortSignal): Promise<LoggedTraining[]> {
     const rows = await this.kysely
       .selectFrom('trainings')
       .selectAll()
@@ -91,12 +91,12 @@ function rowOf(training: TrainingRecord): Omit<TrainingRow, 'id'> {
   };
 }
 
-function trainingOf(row: TrainingRow): KeptTraining {
+function trainingOf(row: TrainingRow): LoggedTraining {
   return {
     id: row.id,
     user: row.user_id,
-    kind: row.kind as KeptTraining['kind'],
-    status: row.status as KeptTraining['status'],
+    kind: row.kind as LoggedTraining['kind'],
+    status: row.status as LoggedTraining['status'],
     startedAt: row.started_at,
     endedAt: row.ended_at ?? undefined,
     samples: row.samples,

@@ -6,7 +6,7 @@ import { Records } from './records.ts';
 import { checksumOf, modelText } from './vectors.ts';
 
 /** The trained choices of each user, and the numbers set aside for versions of their tastes. */
-export class KeptTastes extends Records {
+export class TrainedTastes extends Records {
   /** Sets numbers aside that no version had, also before a crash; gives the last of them. */
   async reserve(userId: string, count: number, signal?: AbortSignal): Promise<number> {
     const none = new Uint8Array(0);
