@@ -79,7 +79,11 @@ export function retrainCommand(): Command {
     .addHelpText('after', examplesOf('retrain', 'retrain --quick'))
     .action(async (options: ServerFlags & { readonly quick?: boolean }) => {
       const body = { kind: options.quick ? 'quick' : 'intensive' };
-      const answer = await call<MessageAnswer & { training_samples: number }>(options, '/retrain', body);
+      const answer = await call<MessageAnswer & { training_samples: number }>(
+        options,
+        '/retrain',
+        body,
+      );
       print(answer, options.json, () => {
         return `${answer.message}, with ${answer.training_samples} ratings; see "ranker monitor"`;
       });

@@ -4,7 +4,7 @@ import type { ReaderArticle } from '../ranking/reader.ts';
 import { operate } from './access.ts';
 import { explanationAnswer, rounded } from './answers.ts';
 import type { RankerContext } from './context.ts';
-import { idSchema, type IdInPath, nameSchema, scoreSchema } from './request-schemas.ts';
+import { type IdInPath, idSchema, nameSchema, scoreSchema } from './request-schemas.ts';
 
 const listing = {
   type: 'object',

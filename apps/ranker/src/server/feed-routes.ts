@@ -9,7 +9,7 @@ import {
 } from '../reader/new-feeds.ts';
 import { operate } from './access.ts';
 import type { RankerContext } from './context.ts';
-import { bodyBytesMax, idSchema, type IdInPath, titleMax, urlSchema } from './request-schemas.ts';
+import { bodyBytesMax, type IdInPath, idSchema, titleMax, urlSchema } from './request-schemas.ts';
 
 const name = { type: 'string', maxLength: 200 } as const;
 const secret = { type: 'string', maxLength: 2_100 } as const;

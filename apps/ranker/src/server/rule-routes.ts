@@ -6,7 +6,7 @@ import type { ReaderFeed } from '../storage/feeds.ts';
 import { type NewRule, ruleFields } from '../storage/rules.ts';
 import { operate } from './access.ts';
 import type { RankerContext } from './context.ts';
-import { idSchema, type IdInPath } from './request-schemas.ts';
+import { type IdInPath, idSchema } from './request-schemas.ts';
 
 const rule = {
   type: 'object',
