@@ -165,7 +165,7 @@ export class SlotReserver {
       const isWorthIt = attempt === 1 && together <= 1;
       return { n: isWorthIt ? n : 0, restMs: lifeMs / 2 };
     }
-    const inOne = together > 0 ? this.slots.cost(together, here) : 0;
+    const inOne = this.slots.cost(together, here);
     // A slot must still be worth something when the answer has come.
     const unsureMs = this.#time.unsureMs(here);
     const restMs = Math.min(lifeMs / 2, unsureMs + 5 + 2 * this.#tripMs);
