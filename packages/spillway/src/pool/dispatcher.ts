@@ -96,7 +96,7 @@ export class Dispatcher implements WorkerEvents {
       this.#tasks += 1;
       if (this.#tasks === 1) this.#setRef(true);
       if (this.#tasks > this.#limit + this.#settings.queueMax) this.#trim(task);
-      if (this.#tasks > 0) this.#deadlines.watch(task.arrivedAt + this.#settings.deadlineMs);
+      this.#deadlines.watch(task.arrivedAt + this.#settings.deadlineMs);
       this.#dispatchSoon();
     }
     return task;
