@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { DispatcherScene } from './fixtures/manual-threads.ts';
@@ -45,6 +46,7 @@ describe('Dispatcher: tasks', () => {
       () => dispatcher.submit('none', 1, {}),
       /one of the module's handlers: work, other/,
     );
+    assert.throws(() => dispatcher.submit('work', 1, { priority: 8 }), /priority/);
     assert.equal(dispatcher.stats.arrived, 0);
     assert.equal(dispatcher.submit('other', 1, {}).handler.number, 1);
     assert.equal(
@@ -92,7 +94,11 @@ describe('Dispatcher: tasks', () => {
 
 describe('Dispatcher: refusals', () => {
   it('takes as many as can run and wait, and not one more', async () => {
-    const { dispatcher, ...scene } = await open({ workers: 2, concurrency: 2, queueMax: 3 });
+    const { dispatcher, threads, ...scene } = await open({
+      workers: 2,
+      concurrency: 2,
+      queueMax: 3,
+    });
     for (let i = 0; i < 7; i += 1) scene.submit(i);
     assert.equal(dispatcher.stats.refused.full, 0);
     const surplus = scene.submit(7);
@@ -101,6 +107,15 @@ describe('Dispatcher: refusals', () => {
     await turn();
     assert.deepEqual(count(dispatcher), { limit: 4, inside: 4, waiting: 3, arrived: 8 });
     assert.equal(dispatcher.stats.refused.full, 1);
+    for (let i = 0; i < 7; i += 1) {
+      for (const thread of threads) {
+        const ticket = thread.begin(i);
+        if (ticket !== undefined) thread.answer(ticket, i);
+      }
+      await turn();
+    }
+    assert.equal(dispatcher.stats.finished, 7);
+    assert.ok(threads.every(({ sent }) => ![...sent.values()].includes(7)));
   });
 
   it('says when to come again, by the queue and the time of tasks', async () => {
@@ -231,6 +246,8 @@ describe('Dispatcher: tasks that do not stop', () => {
       assert.equal(scene.thread.isEnded, !hasBegun);
       await clock.advance(49);
       assert.equal(scene.thread.isEnded, !hasBegun);
+      await scene.send('next');
+      assert.equal(scene.thread.begin('next'), undefined, 'it takes no more');
       if (hasBegun) {
         scene.thread.answer(ticket, 1);
         assert.equal(await good.promise, 1);
@@ -269,7 +286,7 @@ describe('Dispatcher: tasks that do not stop', () => {
 
 describe('Dispatcher: results that no message tells of', () => {
   it('reads them on a timer while a worker has more than one task', async () => {
-    const { clock, dispatcher, ...scene } = await open();
+    const { clock, ...scene } = await open();
     const [first, second] = [scene.submit('a'), scene.submit('b')];
     await turn();
     scene.thread.leave(scene.thread.begin('a'), 5);
@@ -278,7 +295,6 @@ describe('Dispatcher: results that no message tells of', () => {
     scene.thread.leave(scene.thread.begin('b'), 6);
     await clock.advance(2);
     assert.equal(await second.promise, 6);
-    dispatcher.stats;
     await clock.advance(1_000);
     assert.equal(clock.pending, 0, 'no timer is left');
   });
@@ -346,8 +362,9 @@ describe('Dispatcher: changes', () => {
   it('holds the process only while it has tasks, if it is told to', async () => {
     const { clock, ...scene } = await open({ ref: false });
     assert.equal(scene.thread.isHeld, false);
-    const [first, second] = [await scene.send('a'), await scene.send('b')];
+    const first = await scene.send('a');
     assert.equal(scene.thread.isHeld, true);
+    const second = await scene.send('b');
     for (const [input, task] of [
       ['a', first],
       ['b', second],
@@ -431,27 +448,91 @@ describe('Dispatcher: affinity', () => {
     assert.deepEqual([...(threads[1]?.sent.values() ?? [])], ['free', 'after']);
   });
 
-  it('keeps a task whose buffer has moved, and those of its affinity behind it', async () => {
-    const { dispatcher, ...scene } = await open();
-    await scene.send('a');
-    scene.thread.begin('a');
-    const done = await scene.send('quick');
-    assert.notEqual(done, undefined);
-    const buffer = new ArrayBuffer(8);
-    await scene.send({ buffer }, { transfer: [buffer] });
+  /** Tasks that a worker has and has not begun; the buffers of two of them have moved there. */
+  async function moved() {
+    const scene = await open({ concurrency: 8 });
+    const [first, second] = [new ArrayBuffer(8), new ArrayBuffer(8)];
+    await scene.send('free');
+    await scene.send('older', { affinity: 'x' });
+    const bound = await scene.send(first, { affinity: 'x', transfer: [first] });
+    await scene.send('newer', { affinity: 'x' });
+    const free = await scene.send(second, { transfer: [second] });
+    return { ...scene, bound, free };
+  }
+
+  it('keeps a task whose buffer has moved, and those of its affinity before it', async () => {
+    const { dispatcher, thread, bound, free } = await moved();
     dispatcher.pause();
-    assert.equal(scene.thread.begin('quick'), undefined);
+    assert.deepEqual(
+      ['free', 'newer', 'older'].map((input) => thread.begin(input) !== undefined),
+      [false, false, true],
+    );
+    assert.deepEqual([bound.worker, free.worker].includes(undefined), false);
+  });
+
+  it('loses only such tasks with a worker that has begun none', async () => {
+    const { dispatcher, thread, bound, free } = await moved();
+    thread.exit(new Error('crash'));
+    for (const task of [bound, free]) await assert.rejects(task.promise, { code: 'WORKER_LOST' });
+    assert.equal(dispatcher.stats.waiting, 3);
+  });
+
+  it('sends what waits to its new worker when the pool is resized, if that is idle', async () => {
+    const names = Array.from({ length: 40 }, (_, i) => `${i}`);
+    const boundTo = async (index: number, workers: number) => {
+      const { threads, ...scene } = await open({ workers, concurrency: 100 });
+      for (const affinity of names) await scene.send(affinity, { affinity });
+      return [...(threads[index]?.sent.values() ?? [])] as string[];
+    };
+    const [before, after] = [await boundTo(1, 2), await boundTo(0, 3)];
+    const [affinity] = before.filter((name) => after.includes(name));
+    const [other] = before.filter((name) => name !== affinity);
+    const { dispatcher, threads, ...scene } = await open({ workers: 2 });
+    await scene.send('busy', { affinity: other });
+    threads[1]?.begin('busy');
+    await scene.send('waits', { affinity });
+    assert.equal(threads[1]?.begin('waits'), undefined);
+    dispatcher.resize(3);
+    await turn();
+    assert.notEqual(threads[0]?.begin('waits'), undefined);
+  });
+});
+
+describe('Dispatcher: news', () => {
+  it('has a worker replaced that has done its tasks', async () => {
+    const recycle = { tasksMax: 2, intervalMs: 0 };
+    const { threads, ...scene } = await open({ recycle });
+    for (const [done, started] of [1, 1, 2].entries()) {
+      assert.equal(threads.length, started);
+      if (done === 2) break;
+      await scene.send(done);
+      scene.thread.answer(scene.thread.begin(done), 1);
+      await turn();
+    }
+  });
+
+  it('tells of a refusal whose it is', async () => {
+    const told: unknown[] = [];
+    const note = (message: unknown) => told.push((message as { part: unknown }).part);
+    const { part, ...scene } = await open({ queueMax: 0 });
+    subscribe('spillway:refused', note);
+    scene.submit('a');
+    scene.submit('b');
+    unsubscribe('spillway:refused', note);
+    assert.deepEqual(told, [part]);
+    assert.equal(told[0], part);
   });
 });
 
 async function open(options: Parameters<typeof DispatcherScene.open>[0] = {}) {
   const scene = await DispatcherScene.open(options);
-  const { dispatcher, workers, clock, threads } = scene;
+  const { dispatcher, workers, clock, threads, part } = scene;
   return {
     dispatcher,
     workers,
     clock,
     threads,
+    part,
     thread: scene.thread(),
     submit: scene.submit.bind(scene),
     send: scene.send.bind(scene),
