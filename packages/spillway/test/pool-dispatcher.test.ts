@@ -8,6 +8,7 @@ import { DispatcherScene } from './fixtures/manual-threads.ts';
 describe('Dispatcher: tasks', () => {
   it('sends a task and gives its result, and counts both', async () => {
     const { dispatcher, clock, ...scene } = await open();
+    await clock.advance(500);
     const task = await scene.send('a');
     assert.deepEqual(count(dispatcher), { limit: 1, inside: 1, waiting: 0, arrived: 1 });
     await clock.advance(30);
@@ -265,6 +266,7 @@ describe('Dispatcher: tasks that do not stop', () => {
     scene.thread.exit(new Error('out of memory'));
     const lost = { code: 'WORKER_LOST', message: "the task's worker ended: out of memory" };
     await assert.rejects(begun.promise, lost);
+    assert.equal(dispatcher.stats.serviceMs.mean, 0, 'nobody knows how long it took');
     assert.deepEqual(count(dispatcher), { limit: 1, inside: 0, waiting: 1, arrived: 2 });
     assert.equal(dispatcher.ready, false);
     await clock.advance(0);
