@@ -1,4 +1,4 @@
-import { reading, type Script, script, writing } from './scripts.ts';
+import { foreignForm, reading, type Script, script, writing } from './scripts.ts';
 
 /**
  * Makes a decision about one record. KEYS: state, names, expiries, record. ARGV: what precedes a
@@ -52,6 +52,7 @@ local s = value or {
   halvings = 0, roundEndsAt = now, roundRate = rate, roundRefused = 0, isHalved = false,
   round = 0, given = 0, givenBefore = 0, countedFrom = now
 }
+if s.isHalved == nil then error('a bucket ${foreignForm}') end
 local function rate_at(at)
   if s.recoverMs == 0 or at - s.since >= s.recoverMs then return rate end
   local share = math.max(0, at - s.since) / s.recoverMs
@@ -139,6 +140,7 @@ answer = '"' .. answer .. '"'`;
 /** The arithmetic of a rate limit, as in `rate-record.ts` of spillway. */
 const charge = `${json}
 local window, waiting = argument.windowMs, argument.waiting
+if value and not value[1] then error('a count ${foreignForm}') end
 local slot = window / 16
 local function end_of(at) return (at + 1) * slot + window end
 local s, used = {}, 0

@@ -26,6 +26,9 @@ export async function examine(link: RedisLink, stateKey: string): Promise<Durabi
   if (policy.startsWith('allkeys-')) {
     refuse(`maxmemory-policy ${policy} may remove records; set it to noeviction`);
   }
+  // MGET finds nothing in a key of another type, and SET replaces it.
+  const type = await link.send(['TYPE', stateKey]);
+  if (type !== 'none' && type !== 'string') refuse(`${stateKey} is a ${type}, no store's state`);
   // A write: a full server and a user without rights are found out now.
   await link.send(['EVAL', readScript.lua, '1', stateKey, '', '', 'touch']);
   if (field('aof_enabled') === '0') return 'none';

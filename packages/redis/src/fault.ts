@@ -1,6 +1,7 @@
 import { AssertionError } from 'node:assert/strict';
 import { type ErrorCode, SpillwayError } from 'spillway';
 import { inDoubt } from 'spillway/internal';
+import { foreignForm } from './scripts.ts';
 
 /** The first word of an error that the server answered with: nothing was done. */
 const codes: Readonly<Record<string, ErrorCode>> = {
@@ -28,6 +29,9 @@ const remedies: Readonly<Record<string, string>> = {
   WRONGPASS: 'check the user and the password of the address',
 };
 
+/** The end of a script that found something which this version does not write: nothing was done. */
+const misread = new RegExp(`${foreignForm}|user_script.*(attempt to|bad argument)`);
+
 /** Names of node-redis errors for commands that were never sent. */
 const unsent = new Set(['ClientOfflineError', 'ClientClosedError']);
 
@@ -43,6 +47,10 @@ export function redisError(error: unknown, { doubt }: { readonly doubt: boolean 
     const remedy = remedies[word];
     const message = `redis: ${error.message}${remedy === undefined ? '' : `; ${remedy}`}`;
     return new SpillwayError(code, message, { cause: error });
+  }
+  if (misread.test(error.message)) {
+    const message = `redis: ${error.message}; let all processes run the newer version`;
+    return new SpillwayError('DATABASE_MIGRATION', message, { cause: error });
   }
   if (/^(ERR|WRONGTYPE|NOSCRIPT|CROSSSLOT|UNKNOWN)\b/.test(error.message)) return error;
   const lost = new SpillwayError('DATABASE_LOST', `redis: ${error.message || error.name}`, {

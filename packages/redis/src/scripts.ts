@@ -6,6 +6,9 @@ export interface Script {
   readonly sha: string;
 }
 
+/** The error of a script that finds a state or a record that it cannot read. */
+export const foreignForm = 'was written by another version of spillway';
+
 export function script(lua: string): Script {
   return { lua, sha: createHash('sha1').update(lua).digest('hex') };
 }
@@ -14,6 +17,10 @@ export function script(lua: string): Script {
  * Begins every script: reads the state and other keys by one command into `found`, and tells the
  * time. Each redis.call costs a script more than the few that it reads or writes at once, so all
  * keys are strings: the state is `now wall version`, a record is `version expires value`.
+ *
+ * A version that writes records which these scripts would misread has to write the state in
+ * another form as well: every script refuses a state that it does not know, so that older processes
+ * then do nothing.
  *
  * Store time goes on by the differences of the server's clock, from the last commit and from what
  * the caller has seen last, so it never goes back and never stands still because one clock was
@@ -28,6 +35,9 @@ local time = redis.call('TIME')
 local wall = time[1] * 1000 + time[2] / 1000
 local found = redis.call('MGET', ${keys})
 local state_now, state_wall, version_text = string.match(found[1] or '', '^(%S+) (%S+) (%S+)$')
+if found[1] and not state_now then
+  return redis.error_reply('ERR the state of the store ${foreignForm}')
+end
 local now = wall
 if state_now then now = state_now + math.max(0, wall - state_wall) end
 if ARGV[1] ~= '' then now = math.max(now, ARGV[1] + math.max(0, wall - ARGV[2])) end
@@ -42,7 +52,16 @@ local now_text = now == wall and wall_text or exact(now)
 version_text = version_text or '0'
 local function state() return now_text .. ' ' .. wall_text .. ' ' .. version_text end
 local function lives(expires) return expires == '' or tonumber(expires) > now end
-local function is_there(text) return text and lives(string.match(text, '^%d+ (%S*) ')) end
+local function head_of(text)
+  local version, expires = string.match(text, '^(%d+) (%S*) ')
+  if not version and text ~= '' then error('a record ${foreignForm}') end
+  return version, expires
+end
+local function is_there(text)
+  if not text then return false end
+  local _, expires = head_of(text)
+  return lives(expires)
+end
 `;
 
 /**
@@ -100,7 +119,7 @@ export const writing: string = `
 local names, expiries, records = KEYS[2], KEYS[3], ARGV[3]
 local touched, by_key = {}, {}
 local function touch(key, name, text)
-  local version, expires = string.match(text or '', '^(%d+) (%S*) ')
+  local version, expires = head_of(text or '')
   local it = {
     key = key, name = name, was = version, indexed = expires, version = version, expires = expires
   }

@@ -61,6 +61,7 @@ export {
 } from './shared/rate-record.ts';
 export {
   type Decision,
+  foreignForm,
   type Sighting,
   StoreLink,
 } from './shared/store-link.ts';

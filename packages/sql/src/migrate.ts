@@ -108,7 +108,8 @@ function compare(
 ): void {
   const applied = `migration ${row.number} (${row.name})`;
   if (migration === undefined) {
-    throw new SpillwayError('DATABASE_MIGRATION', `${applied} was applied but is not known here`);
+    const message = `${applied} was applied but is not known here: start the newer version`;
+    throw new SpillwayError('DATABASE_MIGRATION', message);
   }
   if (row.number === 1 && row.name !== migration.name) {
     const message = `the database is of another program, whose first tables are "${row.name}"`;

@@ -217,7 +217,7 @@ for (const kind of ['sqlite', 'postgres'] satisfies DatabaseKind[]) {
       const [first, second] = migrations as [Migration, Migration];
       await assert.rejects(database.migrate([first]), {
         code: 'DATABASE_MIGRATION',
-        message: 'migration 2 (entries) was applied but is not known here',
+        message: 'migration 2 (entries) was applied but is not known here: start the newer version',
       });
       const changed = { ...first, statements: ['create table account (id integer)'] };
       await assert.rejects(database.migrate([changed, second]), {

@@ -102,7 +102,9 @@ export class SharedRate {
     else if (count.budget > 0) count.ahead = Math.floor(count.ahead / 2);
     const { limit, windowMs } = rule.rule;
     const wish = { limit, windowMs, waiting: count.waiters.length, ahead: count.ahead };
-    const seen = await this.#link.apply(`${this.#prefix}${entry.name}`, chargeRate, wish);
+    // A count is in slots of its window: with another window it would never end, or not count.
+    const name = `${this.#prefix}${windowMs}/${entry.name}`;
+    const seen = await this.#link.apply(name, chargeRate, wish);
     const grant = seen.answer as RateGrant;
     // The store was asked after `sentAt`, so its moments do not come earlier here than this.
     const here = (storeMs: number) => seen.sentAt + (storeMs - seen.now);

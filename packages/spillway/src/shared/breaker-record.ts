@@ -43,6 +43,14 @@ export interface BreakerAnswer {
 
 const recentMax = 16;
 
+/** A record for each kind of memory: a rule would misread another's, and then never break. */
+export function breakerRecord(name: string, { rule }: BreakerRule): string {
+  const plain = rule.plain as { readonly windowMs?: number } | undefined;
+  if (plain === undefined) return `breaker/${name}/custom`;
+  const { windowMs } = plain;
+  return `breaker/${name}/${windowMs === undefined ? 'in-row' : `share-${windowMs}`}`;
+}
+
 /** The argument of a visit; the rule is for stores that decide by themselves. */
 export function breakerArgument(rule: BreakerRule, visit: BreakerVisit): Json {
   const { id, wantsProbe, chance } = visit;

@@ -13,6 +13,7 @@ import {
   slowSlots,
 } from '../outbound/slots.ts';
 import type { Decided, StoreDecision } from '../store/store.ts';
+import { foreignForm } from './store-link.ts';
 
 /**
  * Time after its last visit in which a process may use what it has, in milliseconds. A process that
@@ -20,6 +21,11 @@ import type { Decided, StoreDecision } from '../store/store.ts';
  */
 export const trustMs = 900;
 const voidAfterMs = 1_000;
+
+/** The fields of a state; one of another version may have more. */
+const slotFields = Object.keys(
+  freshSlots({ ratePerSecond: 1, burst: 1, recoverMs: 0 }, 0, 0),
+) as (keyof SlotState)[];
 
 type Ruled<T> = { readonly rule: BucketRule } & T;
 
@@ -68,8 +74,13 @@ export const slowBucket: StoreDecision = {
 
 /** A bucket that nobody has used for a while starts with a burst. */
 function stateOf(value: Json | undefined, rule: BucketRule, now: number): SlotState {
-  if (value === undefined) return freshSlots(rule, now - slotLifeMs(rule), now);
-  return { ...(value as SlotState) };
+  const fresh = freshSlots(rule, now - slotLifeMs(rule), now);
+  if (value === undefined) return fresh;
+  const state = { ...(value as SlotState) };
+  for (const field of slotFields) {
+    if (typeof state[field] !== typeof fresh[field]) throw foreignForm('a bucket');
+  }
+  return state;
 }
 
 /** Keeps the state until it is as good as a fresh one. */

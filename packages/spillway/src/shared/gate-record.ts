@@ -1,6 +1,6 @@
 import type { Json } from '../base/json.ts';
 import type { StoreChange } from '../store/store.ts';
-import type { Decision, Sighting } from './store-link.ts';
+import { type Decision, foreignForm, type Sighting } from './store-link.ts';
 
 export interface SharedGateStats {
   readonly kind: 'shared-gate';
@@ -100,6 +100,10 @@ export function decideGate(visit: GateVisit, seen: Sighting): Decision<GateView>
   const { name, id, limit, ttlMs, inside, isMember, known } = visit;
   const [all, own, ...members] = seen.records;
   const parties = new Map(Object.entries((all?.value ?? {}) as unknown as Record<string, Party>));
+  for (const { held, demand, since } of parties.values()) {
+    const isKnown = [held, demand, since].every((each) => typeof each === 'number');
+    if (!isKnown) throw foreignForm('a gate');
+  }
   const mine = parties.get(id);
   if (isMember && (own === undefined || mine === undefined)) {
     const none = { isMember: false, held: 0, demand: 0, share: 0, others: [] };

@@ -1,5 +1,6 @@
 import type { Json } from '../base/json.ts';
 import type { StoreDecision } from '../store/store.ts';
+import { foreignForm } from './store-link.ts';
 
 /** State of the count of one key: slot, count, slot, count and so on, by time; empty at first. */
 export type RateState = readonly number[];
@@ -89,6 +90,7 @@ export const chargeRate: StoreDecision = {
   decide(value, argument, now) {
     const { limit, windowMs, waiting, ahead } = argument as RateWish;
     const state = (value ?? []) as RateState;
+    if (!Array.isArray(state)) throw foreignForm('a count');
     const window = new SlidingWindow(limit, windowMs);
     const budgetMs = Math.min(budgetMsMax, windowMs / 10);
     const room = window.room(state, now);

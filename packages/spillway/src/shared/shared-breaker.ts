@@ -24,6 +24,7 @@ import {
   type BreakerNews,
   breakerArgument,
   breakerDecision,
+  breakerRecord,
   learnNews,
   newSharedState,
   type SharedState,
@@ -73,6 +74,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   readonly name: string;
   readonly #rule: BreakerRule;
   readonly #decision: StoreDecision;
+  readonly #record: string;
   readonly #link: StoreLink;
   readonly #calls: BreakerCalls<SharedPass>;
   readonly #clock: Clock;
@@ -98,6 +100,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     this.name = settled.name;
     this.#rule = settled;
     this.#decision = breakerDecision(settled);
+    this.#record = breakerRecord(settled.name, settled);
     this.#clock = settled.clock;
     this.#random = settled.random;
     this.#closing = new Closing(this.#clock, (limit) => this.#close(limit));
@@ -235,7 +238,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     const visit = { id, told, wantsProbe, chance: this.#random() };
     const argument = breakerArgument(this.#rule, visit);
     try {
-      const seen = await this.#link.apply(`breaker/${this.name}`, this.#decision, argument);
+      const seen = await this.#link.apply(this.#record, this.#decision, argument);
       const { state, probes } = seen.answer as unknown as BreakerAnswer;
       this.#isReachable = true;
       this.#state = state;

@@ -74,7 +74,18 @@ interface CommitOptions extends StoreCommitOptions {
   readonly msMax?: number | undefined;
 }
 
-const fullCodes: ReadonlySet<unknown> = new Set(['STORE_FULL', 'DATABASE_FULL']);
+/** Failures that are the same a moment later: no room, or records of another version. */
+const lastingCodes: ReadonlySet<unknown> = new Set([
+  'DATABASE_FULL',
+  'DATABASE_MIGRATION',
+  'STORE_FULL',
+]);
+
+/** The error for a record that this version cannot read: nothing was decided. */
+export function foreignForm(what: string): SpillwayError {
+  const message = `${what} was written by another version of spillway`;
+  return new SpillwayError('DATABASE_MIGRATION', `${message}; let all processes run the newer one`);
+}
 
 /** One party's way to a store that may fail, be slow, or do what was asked and not say so. */
 export class StoreLink {
@@ -186,8 +197,7 @@ export class StoreLink {
     let fault: unknown;
     const note = (error: unknown): undefined => {
       signal?.throwIfAborted();
-      // There is no more room a moment later.
-      if (fullCodes.has(Object(error).code)) throw error;
+      if (lastingCodes.has(Object(error).code)) throw error;
       if (fault === undefined || !limit.signal.aborted) fault = error;
     };
     for (let pauseMs = 2; ; pauseMs = Math.min(64, 2 * pauseMs)) {

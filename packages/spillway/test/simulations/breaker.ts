@@ -40,7 +40,7 @@ class World {
   }
 
   async state(): Promise<{ readonly status: string; readonly opened: number } | undefined> {
-    const [record] = (await this.store.read(['breaker/api'])).records;
+    const [record] = (await this.store.read(['breaker/api/in-row'])).records;
     return record?.value as { status: string; opened: number } | undefined;
   }
 }

@@ -29,6 +29,7 @@ import {
   checkStoreList,
   checkStoreNames,
   clockRule,
+  foreignForm,
   integer,
   jsonText,
   maybe,
@@ -44,6 +45,7 @@ import {
 import type { RunIn } from '../connection.ts';
 import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
+import { guardMigration } from './decision-guard.ts';
 import { applySql, decisionMigration, decisionNames } from './decision-schema.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
 import {
@@ -155,7 +157,13 @@ export class PostgresStore implements Store, Part {
     { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
   ): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
-    const later = [decisionMigration, versionMigration, readMigration, newsMigration];
+    const later = [
+      decisionMigration,
+      versionMigration,
+      readMigration,
+      newsMigration,
+      guardMigration,
+    ];
     await migrate(target, [...storeMigrations, ...later], options);
     return new PostgresStore(engine, ownsEngine);
   }
@@ -279,7 +287,8 @@ export class PostgresStore implements Store, Part {
       const { rows } = await session.query(applySql, values, { commits: true });
       for (const [at, { now, wall, answer }] of rows.entries()) {
         this.#seen.note(now, wall);
-        entries[at]?.grant({ now, answer: JSON.parse(answer) });
+        if (answer === null) entries[at]?.refuse(foreignForm(items[at]?.name ?? ''));
+        else entries[at]?.grant({ now, answer: JSON.parse(answer) });
       }
     } finally {
       session.close();
