@@ -1,10 +1,20 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { StandIn } from 'spillway-fixtures/stand-in';
+import { IngestCommand } from './fixtures/ingest-command.ts';
 import { atStandIn } from './fixtures/source-scene.ts';
 
 const token = `\${TOKEN}`;
+
+/** As Python and PHP encode it. */
+function strict(value: string): string {
+  return encodeURIComponent(value).replaceAll(/[!'()*]/g, (letter) => {
+    return `%${letter.charCodeAt(0).toString(16).toUpperCase()}`;
+  });
+}
 
 describe('a secret that an API gives back', () => {
   const secret = 'p&ss/w=rd+1';
@@ -19,7 +29,7 @@ describe('a secret that an API gives back', () => {
     pages: { by: 'cursor', cursor: 'cursor', next: 'next' },
   };
 
-  for (const value of [secret, 'p"ss w/rd&1']) {
+  for (const value of [secret, 'p"ss w/rd&1', "k!y(x)*~ä'z", 'key~>?~>?ÿÿ']) {
     it(`is masked in errors, however it is written: ${value}`, async () => {
       const forms = [
         value,
@@ -34,6 +44,18 @@ describe('a secret that an API gives back', () => {
         value.replaceAll('&', '&#38;').replaceAll('"', '&#34;'),
         Buffer.from(`me:${value}`).toString('base64').slice(4),
         Buffer.from(`user:${value}`).toString('base64').slice(7),
+        Buffer.from(`x:${value}`).toString('base64url').slice(3),
+        encodeURIComponent(Buffer.from(`x:${value}`).toString('base64')).slice(3),
+        Buffer.from(encodeURIComponent(value)).toString('base64'),
+        Buffer.from(Buffer.from(value).toString('base64')).toString('base64'),
+        encodeURIComponent(encodeURIComponent(value)),
+        strict(value),
+        strict(value).replaceAll(/%../g, (code) => code.toLowerCase()),
+        Array.from(Buffer.from(value), (byte) => `%${byte.toString(16)}`).join(''),
+        // As Python and Go write JSON.
+        value.replaceAll(/[^a-z]/g, (letter) => {
+          return `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`;
+        }),
       ];
       await atStandIn(declaration, { TOKEN: value }, async (site, scene) => {
         for (const form of forms) {
@@ -128,6 +150,58 @@ describe('a secret that an API gives back', () => {
       await scene.run();
       assert.deepEqual(cursors.slice(2), [next]);
     });
+  });
+
+  it('is not kept as part of a cursor that escapes it in its own way: the run fails', async () => {
+    await atStandIn(declaration, { TOKEN: secret }, async (site, scene, folder) => {
+      const next = 'after %70%26%73%73%2f%77%3D%72%64%2b%31';
+      site.tell(JSON.stringify({ items: [{ id: 1 }], next }));
+      const { outcomes } = await scene.run();
+      assert.equal(outcomes[0]?.status, 'failed');
+      assert.match(
+        String(outcomes[0]?.reason),
+        /the cursor after \$\{TOKEN\|escaped\} has a secret/,
+      );
+      for (const file of ['ingest.db', 'ingest.db-wal']) {
+        assert.ok(!(await readFile(join(folder, file), 'latin1')).includes('%70%26'), file);
+      }
+    });
+  });
+
+  it('is in no output of a command and in no file', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-secret-'));
+    await using site = await StandIn.open();
+    const base64 = Buffer.from(secret).toString('base64');
+    const forms = [secret, base64, encodeURIComponent(secret)];
+    const told = `${forms.join(' ')} ${Buffer.from(`x:${secret}`).toString('base64')}`;
+    let asked = 0;
+    site.serve = (_request, response) => {
+      asked += 1;
+      const body = JSON.stringify({ items: [{ id: asked }], next: `${asked} ${told}` });
+      if (asked % 3 === 0) response.writeHead(401).end(told);
+      else response.end(body);
+    };
+    const [source, data] = [join(folder.path, 'posts.json'), join(folder.path, 'data')];
+    await writeFile(source, JSON.stringify({ ...declaration, address: `${site.url}/posts` }));
+    const place = ['--data', data, '--source', source];
+    let said = '';
+    for (const words of [
+      ['run', ...place],
+      ['run', '--json', ...place],
+      ['status', ...place],
+      ['source', 'check', source, '--data', data],
+    ]) {
+      const { stdout, stderr } = await new IngestCommand(words, { TOKEN: secret }).ended;
+      said += stdout + stderr;
+    }
+    assert.match(said, /401 \$\{TOKEN\}/);
+    const names = await readdir(data, { recursive: true, withFileTypes: true });
+    const paths = names.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
+    assert.ok(paths.length > 1, 'nothing was stored');
+    const kept = await Promise.all(paths.map((path) => readFile(path, 'latin1')));
+    for (const form of ['p&ss', 'p%26ss', base64.slice(0, 8), 'NzL3c9cmQrM']) {
+      for (const text of [said, ...kept]) assert.ok(!text.includes(form), form);
+    }
   });
 
   it('is named by its variable if a header cannot have it', async () => {

@@ -96,9 +96,9 @@ function byPager(source: Declaration, api: Api): Way {
     const keyTypes = keyTypesOf(source, answer.records, at.keyTypes);
     const { next, ...read } = await pager.read(answer, cursor, again);
     const { since, ...rest } = next as Cursor;
-    const hidden = api.secrets.hide(since);
-    if (!read.isEnd) steps.add(at.since, hidden, answer.records);
-    return { ...read, next: { ...rest, since: hidden, keyTypes } };
+    const kept = api.secrets.keep(since);
+    if (!read.isEnd) steps.add(at.since, kept, answer.records);
+    return { ...read, next: { ...rest, since: kept, keyTypes } };
   };
   // Without `known`, so that the first answer is a step to be committed even if it is empty.
   const start: Cursor = { id: 1, since: '', by: pages.by };

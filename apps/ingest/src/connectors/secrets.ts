@@ -10,6 +10,8 @@ export class Secrets {
   readonly #environment: Readonly<Record<string, string | undefined>>;
   /** Forms in which the API may repeat a value, longest first, and the text in place of each. */
   #forms: readonly (readonly [form: string, mask: string])[] = [];
+  /** The same for values with any of their characters escaped: these masks cannot be undone. */
+  readonly #patterns: (readonly [pattern: RegExp, mask: string])[] = [];
 
   constructor(environment: Readonly<Record<string, string | undefined>>) {
     this.#environment = environment;
@@ -39,6 +41,9 @@ export class Secrets {
       '|json-slash': JSON.stringify(value).slice(1, -1).replaceAll('/', '\\/'),
       '|uri': encoded,
       '|uri-whole': encodeURI(value),
+      '|uri-strict': encoded.replaceAll(/[!'()*]/g, (letter) => {
+        return `%${letter.charCodeAt(0).toString(16).toUpperCase()}`;
+      }),
       '|uri-lower': encoded.replaceAll(/%../g, (code) => code.toLowerCase()),
       '|form': new URLSearchParams([['', value]]).toString().slice(1),
       '|base64': base64,
@@ -59,6 +64,15 @@ export class Secrets {
       if (!all.has(form)) all.set(form, `\${${name}${kind}}`);
     }
     this.#forms = [...all].sort(([a], [b]) => b.length - a.length);
+    const packed = [value, base64, encoded, forms['|form'], forms['|json']].flatMap((text) =>
+      Object.values(withinBase64(text)),
+    );
+    const texts = [value, ...packed, forms['|hex'], forms['|hex-upper']];
+    const pattern = texts
+      .filter(({ length }) => length >= lengthMin)
+      .map(escaped)
+      .join('|');
+    this.#patterns.push([new RegExp(pattern, 'g'), `\${${name}|escaped}`]);
     // The value of Basic authentication is a name and a password in base64.
     const plain = Buffer.from(value, 'base64').toString();
     const [, password] = /^[\x20-\x7e]*?:([\x20-\x7e]+)$/.exec(plain) ?? [];
@@ -69,10 +83,25 @@ export class Secrets {
 
   /** The text with names in place of values. */
   hide(text: string): string {
+    return this.#patterns.reduce(
+      (part, [pattern, mask]) => part.replace(pattern, mask),
+      this.#withoutForms(text),
+    );
+  }
+
+  /** The same for a text that is kept, so that {@link show} can undo it; throws if it cannot. */
+  keep(text: string): string {
+    const kept = this.#withoutForms(text);
+    if (this.hide(text) === kept) return kept;
+    const why = 'has a secret in it, escaped in an unknown way, and is not kept';
+    throw ingestError('EXCHANGE_CHANGED', `the cursor ${this.hide(text)} ${why}`);
+  }
+
+  #withoutForms(text: string): string {
     return this.#forms.reduce((part, [form, mask]) => part.replaceAll(form, mask), text);
   }
 
-  /** The text from which {@link hide} has made this one. */
+  /** The text from which {@link keep} has made this one. */
   show(text: string): string {
     return this.#forms.reduce((part, [form, mask]) => part.replaceAll(mask, () => form), text);
   }
@@ -101,6 +130,28 @@ const entities: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 };
+
+/** A pattern of a text: each character may be escaped as URLs, JSON or HTML do, also repeatedly. */
+function escaped(text: string): string {
+  const hex = (code: number, length = 2): string => {
+    const digits = code.toString(16).padStart(length, '0');
+    return digits.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
+  };
+  const letters = Array.from(text, (letter) => {
+    const code = letter.codePointAt(0) as number;
+    const units = letter.split('').map((unit) => `u${hex(unit.charCodeAt(0), 4)}`);
+    const all = [
+      RegExp.escape(letter),
+      Array.from(Buffer.from(letter), (byte) => `%(?:25)*${hex(byte)}`).join(''),
+      units.join('\\\\+'),
+      `&(?:amp;)*#(?:0*${code}|[xX]0*${hex(code, 1)});`,
+      ...(letter in entities ? [String(entities[letter]).replace('&', '&(?:amp;)*')] : []),
+      ...({ ' ': ['\\+'], '+': ['-'], '/': ['_'] }[letter] ?? []),
+    ];
+    return `\\\\*(?:${all.join('|')})`;
+  });
+  return letters.join('');
+}
 
 /** The characters that a value makes in base64 after other text, such as a name and a colon. */
 function withinBase64(value: string): Readonly<Record<string, string>> {
