@@ -39,6 +39,8 @@ export interface IngestOptions {
   readonly signal?: AbortSignal | undefined;
   /** Nothing is changed: the data folder may be one that cannot be written to. @default false */
   readonly readsOnly?: boolean | undefined;
+  /** It goes on though the exchange does not answer at first. @default false */
+  readonly goesOn?: boolean | undefined;
   /** Requests to the exchange, in all. @default any number */
   readonly maxRequests?: number | undefined;
   /** Time for which a page waits for a fuller batch, in ms. @default 5,000 */
@@ -89,8 +91,9 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   // The rate that the guard keeps is the connector's, so that comes first.
   const guard: Guard = (request, caller) => guarded(request, caller);
   const pauseMsMax = settings.pauseSecondsMax * 1000;
+  const { environment, goesOn } = options;
   const connector = stack.use(
-    await openConnector(settings, { guard, pauseMsMax, environment: options.environment }),
+    await openConnector(settings, { guard, pauseMsMax, environment, goesOn }),
   );
   await demandPlaces(options);
   const bucketFolder = await openBucket(options, stack);

@@ -187,6 +187,23 @@ describe('a request to an exchange', () => {
     }
   });
 
+  it('that is not the first has all its time where a process goes on', async () => {
+    const clock = new VirtualClock();
+    let arrived = Promise.withResolvers<ServerResponse>();
+    site.serve = (_request, response) => arrived.resolve(response);
+    await using connector = declared(coinbase, { baseUrl: site.url, clock, goesOn: true });
+    const first = assert.rejects(connector.products(signal), { code: 'EXCHANGE_UNREACHABLE' });
+    await arrived.promise;
+    await clock.advance(4_000);
+    await first;
+    arrived = Promise.withResolvers();
+    const second = connector.products(signal);
+    const response = await arrived.promise;
+    await clock.advance(20_000);
+    response.end(products);
+    assert.deepEqual(await second, ['BTC-USD']);
+  });
+
   it('that is the first may be long: only its first byte must come soon', async () => {
     const clock = new VirtualClock();
     const arrived = Promise.withResolvers<ServerResponse>();

@@ -91,6 +91,34 @@ describe('a first contact that fails', () => {
     });
   }
 
+  it('is not the end of a process that goes on: a later round harvests', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-contact-'));
+    let isAway = true;
+    const server = site((_request, response) => {
+      if (isAway) response.writeHead(503).end('away');
+      else response.end('[]');
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const source = join(folder.path, 'things.json');
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/things`;
+    const pages = { by: 'offset', offset: 'from', limit: 'size', size: 10 };
+    const limits = { perSecond: 1_000 };
+    await writeFile(source, JSON.stringify({ name: 'things', address, key: 'id', pages, limits }));
+    const flags = { source, data: join(folder.path, 'data') };
+    const { settings } = readSettings({ flags, environment: {} });
+    const options = { settings, environment: {}, goesOn: true, cooldownMs: 10 };
+    await using opened = await openIngest(options);
+    const harvester = opened.harvester({ products: ['things'] });
+    const statusAfter = async (): Promise<string | undefined> => {
+      await harvester.round(['things'], signal);
+      return harvester.outcomes[0]?.status;
+    };
+    for (let round = 0; round < 3; round += 1) assert.equal(await statusAfter(), 'failed');
+    isAway = false;
+    assert.equal(await statusAfter(), 'done');
+    server.close();
+  });
+
   it('ends the command with 1', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-contact-'));
     const server = raw(() => {});

@@ -50,6 +50,7 @@ const visible: readonly SettingName[] = [
   'mode',
   'leaseSeconds',
   'pauseSecondsMax',
+  'firstAnswerSeconds',
   'gapsMax',
   'waitingMbMax',
   'memoryMbMax',
@@ -79,7 +80,7 @@ export async function follow(options: FollowOptions): Promise<number> {
   const exchange = options.simulated ? stack.use(await startSimulation(startUs)) : undefined;
   const products = options.products.length > 0 ? options.products : (exchange?.products ?? []);
   const settings = exchange === undefined ? options.settings : simulatedSettings(options, exchange);
-  const ingest = stack.use(await openIngest({ settings, environment: process.env }));
+  const ingest = stack.use(await openIngest({ settings, environment: process.env, goesOn: true }));
   if (exchange !== undefined) await noteBeginning(data, startUs);
   const watch = new QualityWatch(await ingest.table(), ingest.clock);
   const follower = await followerOf(ingest, products, watch);

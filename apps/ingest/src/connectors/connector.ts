@@ -101,6 +101,8 @@ export interface ConnectorOptions {
   readonly firstMsMax?: number | undefined;
   /** Attempts at a first answer, an integer from 1. @default 3 */
   readonly contactsMax?: number | undefined;
+  /** The process goes on after a first contact that failed: later requests have all their time. */
+  readonly goesOn?: boolean | undefined;
   /** The longest `Retry-After` that is a matter of waiting, in ms, from 0. @default Infinity */
   readonly pauseMsMax?: number | undefined;
   /** Length of an answer at most, unpacked, in bytes, from 1. @default 64 MiB */

@@ -130,6 +130,8 @@ export class ExchangeClient implements AsyncDisposable {
     const now = this.#clock.now();
     this.#firstAt ??= now;
     const leftMs = this.#firstAt + this.#firstMsMax - now;
+    // An API that is slow for a while must not keep out for ever a process begun meanwhile.
+    if (leftMs <= 0 && this.#options.goesOn) return undefined;
     let timer: Disposable;
     const listen = (forMs: number): void => {
       const dueAt = this.#clock.now() + forMs;

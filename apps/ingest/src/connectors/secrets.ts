@@ -53,11 +53,6 @@ export class Secrets {
       ...withinBase64(value),
       '|hex': Buffer.from(value).toString('hex'),
       '|hex-upper': Buffer.from(value).toString('hex').toUpperCase(),
-      '|html': value.replaceAll(/[&<>"']/g, (letter) => entities[letter] as string),
-      '|html-number': value.replaceAll(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`),
-      '|html-hex': value.replaceAll(/[&<>"']/g, (letter) => {
-        return `&#x${letter.charCodeAt(0).toString(16)};`;
-      }),
     };
     const all = new Map(this.#forms);
     for (const [kind, form] of Object.entries(forms)) {
