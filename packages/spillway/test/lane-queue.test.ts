@@ -79,7 +79,7 @@ describe('LaneQueue: times', () => {
     assert.equal(scene.clock.pending, 0);
   });
 
-  it('takes a deadline of a caller in any order, and moves its timer only for an earlier one', async () => {
+  it('takes deadlines of callers in any order, and moves its timer for an earlier one', async () => {
     const scene = new Scene({ deadlineMs: 100 });
     scene.push('lane');
     scene.push('late', { deadlineAt: 90 });

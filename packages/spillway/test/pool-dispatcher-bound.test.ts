@@ -130,3 +130,19 @@ describe('Dispatcher: news', () => {
     assert.equal(told[0], part);
   });
 });
+
+describe('Dispatcher: results that no message tells of', () => {
+  it('reads them on a timer while a worker has more than one task', async () => {
+    const { clock, ...scene } = await open();
+    const [first, second] = [scene.submit('a'), scene.submit('b')];
+    await turn();
+    scene.thread.leave(scene.thread.begin('a'), 5);
+    await clock.advance(2);
+    assert.equal(await first.promise, 5);
+    scene.thread.leave(scene.thread.begin('b'), 6);
+    await clock.advance(2);
+    assert.equal(await second.promise, 6);
+    await clock.advance(1_000);
+    assert.equal(clock.pending, 0, 'no timer is left');
+  });
+});

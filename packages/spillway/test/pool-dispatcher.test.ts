@@ -285,22 +285,6 @@ describe('Dispatcher: tasks that do not stop', () => {
   });
 });
 
-describe('Dispatcher: results that no message tells of', () => {
-  it('reads them on a timer while a worker has more than one task', async () => {
-    const { clock, ...scene } = await open();
-    const [first, second] = [scene.submit('a'), scene.submit('b')];
-    await turn();
-    scene.thread.leave(scene.thread.begin('a'), 5);
-    await clock.advance(2);
-    assert.equal(await first.promise, 5);
-    scene.thread.leave(scene.thread.begin('b'), 6);
-    await clock.advance(2);
-    assert.equal(await second.promise, 6);
-    await clock.advance(1_000);
-    assert.equal(clock.pending, 0, 'no timer is left');
-  });
-});
-
 describe('Dispatcher: changes', () => {
   it('begins nothing while it is paused', async () => {
     const { dispatcher, ...scene } = await open();
