@@ -79,7 +79,7 @@ describe('LaneQueue: times', () => {
     assert.equal(scene.clock.pending, 0);
   });
 
-  it('takes deadlines of callers in any order, and moves its timer for an earlier one', async () => {
+  it('takes deadlines of callers in any order, its timer set for the earliest', async () => {
     const scene = new Scene({ deadlineMs: 100 });
     scene.push('lane');
     scene.push('late', { deadlineAt: 90 });
