@@ -8,30 +8,18 @@ import type { CrowdOrder, CrowdReport } from './fixtures/light-workers.ts';
 import { ServedScene } from './fixtures/served-scene.ts';
 
 // The whole proof is FLEET_BURST_WORKERS=10000, at rates from 20 to 200.
-const { FLEET_BURST_WORKERS = '1200', FLEET_BURST_RATE } = process.env;
+const { FLEET_BURST_WORKERS = '1200', FLEET_BURST_RATE = '200' } = process.env;
 const workers = Number(FLEET_BURST_WORKERS);
-/** The least and the most requests for a task each second. */
-const rates = { least: 20, most: 200 };
-/** Share of the rate at which one caller gets answers, one after the other. */
-const share = 0.4;
+/** Requests for a task each second, besides those of workers that were told to come back. */
+const rate = Number(FLEET_BURST_RATE);
+const joinMs = (1_000 * workers) / rate;
+/** Beats and updates come more often than they would, so that all have beaten when it is over. */
+const beatMs = Math.min(120_000, joinMs);
+const haste = 120_000 / beatMs;
 const deadMs = 360_000;
 const users = 8;
 /** A worker waits 30 s for an answer. */
 const beatMsMax = 5_000;
-
-/**
- * The requests for a task each second, besides those of workers that were told to come back. A
- * machine that does other work at the same time gets fewer: else the test would find out how fast
- * it is, and not whether those at work lose anything.
- */
-async function affordableRate(request: () => Promise<unknown>): Promise<number> {
-  if (FLEET_BURST_RATE !== undefined) return Number(FLEET_BURST_RATE);
-  const count = 100;
-  const begunAt = performance.now();
-  for (let i = 0; i < count; i += 1) await request();
-  const perSecond = (1_000 * count) / (performance.now() - begunAt);
-  return Math.min(rates.most, Math.max(rates.least, share * perSecond));
-}
 
 async function crowd(order: CrowdOrder): Promise<CrowdReport> {
   const child = fork(join(import.meta.dirname, 'fixtures', 'light-workers.ts'));
@@ -54,13 +42,6 @@ describe('a burst of workers', () => {
       await scene.worker({ username }).call('request_version');
     }
     for (let count = 0; count < 10; count += 1) await scene.run({ num_games: 3_000_000 });
-    const asking = scene.worker({ username: 'user0' });
-    const rate = await affordableRate(() => asking.call('request_version'));
-    test.diagnostic(`${Math.round(rate)} requests for a task each second`);
-    const joinMs = (1_000 * workers) / rate;
-    // Beats and updates come more often than they would, so that all have beaten when it is over.
-    const beatMs = Math.min(120_000, joinMs);
-    const haste = 120_000 / beatMs;
     const report = await crowd({
       port: scene.server.port,
       workers,
@@ -68,7 +49,7 @@ describe('a burst of workers', () => {
       beatMs,
       updatesPerSecond: (7.4 * haste * workers) / 10_000,
       stayMs: beatMs / 2,
-      patienceMs: joinMs + 60_000,
+      patienceMs: 60_000,
       retryMs: 1_000,
       users,
       addresses: 50,
