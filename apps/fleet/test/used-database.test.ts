@@ -6,7 +6,7 @@ import { describe, it } from 'node:test';
 import { demandUsedDatabase, noteDatabase } from '../src/commands/used-database.ts';
 
 describe('the note of the database in use', () => {
-  it('is replaced whole, so that a crash leaves no empty one that lets a command pass', async () => {
+  it('is replaced whole: a crash leaves no empty one that lets a command pass', async () => {
     const data = await mkdtemp(join(tmpdir(), 'fleet-note-'));
     try {
       const database = 'postgres://user:secret@host/fleet';
