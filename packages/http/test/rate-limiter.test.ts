@@ -155,6 +155,24 @@ describe('RateLimiter, shared by many', () => {
     assert.equal(await admitted(), true);
   });
 
+  it('counts anew with another window, and locks nobody out for ever', async () => {
+    const clock = new VirtualClock();
+    await clock.advance(1e12);
+    const store = new MemoryStore({ clock });
+    const take = async (limiter: RateLimiter, windowMs: number) => {
+      const rule = namedRule('r', { limit: 4, windowMs });
+      return (await limiter.take([{ rule, key: 'a' }]))?.admitted;
+    };
+    // One deployment after the other, each with limiters of its own.
+    const [older, newer] = [new RateLimiter({ clock, store }), new RateLimiter({ clock, store })];
+    for (let i = 0; i < 3; i += 1) assert.equal(await take(older, 1_000), true);
+    for (let i = 0; i < 4; i += 1) assert.equal(await take(newer, 60_000), true);
+    assert.equal(await take(older, 1_000), true);
+    assert.deepEqual([await take(older, 1_000), await take(newer, 60_000)], [false, false]);
+    await clock.advance(70_000);
+    assert.deepEqual([await take(older, 1_000), await take(newer, 60_000)], [true, true]);
+  });
+
   it('lets no more wait for the store than could be admitted', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });

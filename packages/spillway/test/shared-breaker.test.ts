@@ -110,6 +110,30 @@ describe('SharedBreaker', () => {
     assert.equal(clock.pending, 0);
   });
 
+  it('opens by its own rule beside processes that have another one', async () => {
+    const rules = [
+      consecutiveFailures(3),
+      failureShare({ share: 0.5, windowMs: 60_000, callsMin: 3 }),
+      failureShare({ share: 0.5, windowMs: 1_000, callsMin: 3 }),
+    ];
+    for (const before of rules) {
+      for (const rule of rules) {
+        const { clock, start } = world();
+        await clock.advance(1e12);
+        const [older, newer] = [start({ rule: before }), start({ rule })];
+        await fail(clock, older, 1);
+        await clock.advance(1_000);
+        await clock.run(newer.run(well));
+        for (let i = 0; i < 3 && newer.stats.state === 'closed'; i += 1) {
+          await fail(clock, newer, 1);
+          await clock.advance(100);
+        }
+        assert.equal(newer.stats.state, 'open', JSON.stringify([before.plain, rule.plain]));
+        await Promise.all([clock.run(older.close()), clock.run(newer.close())]);
+      }
+    }
+  });
+
   it('costs no visit to the store for a call that succeeds', async () => {
     const { clock, start, trips } = world();
     const breaker = start();
