@@ -126,7 +126,7 @@ describe('two versions on one Redis', requires('redis-server'), () => {
     [
       'gate/x',
       { one: { held: 1 } },
-      (store) => new SharedGate({ store, name: 'x', limit: 1, queueMax: 1 }).enter(),
+      (store) => new SharedGate({ store, name: 'x', limit: 1, queueMax: 1 }).run(async () => {}),
     ],
   ];
 

@@ -76,7 +76,7 @@ describe('two versions on one Postgres', () => {
       [
         'gate/x',
         { one: { held: null } },
-        () => new SharedGate({ store, name: 'x', limit: 1, queueMax: 1 }).enter(),
+        () => new SharedGate({ store, name: 'x', limit: 1, queueMax: 1 }).run(async () => {}),
       ],
     ];
     for (const [name, value, use] of foreign) {
