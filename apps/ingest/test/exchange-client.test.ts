@@ -6,6 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { VirtualClock } from 'spillway/testing';
 import { StandIn } from 'spillway-fixtures/stand-in';
+import { microseconds } from '../src/connectors/answer.ts';
 import type { DeclaredOptions } from '../src/connectors/api.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import { declared } from '../src/connectors/declared.ts';
@@ -26,6 +27,21 @@ async function ask(options: DeclaredOptions = {}, caller = signal) {
 }
 
 const products = '[{"id":"BTC-USD"}]';
+
+describe('a time', () => {
+  it('may have its zone after a space, as Ruby and Go write it', () => {
+    const us = BigInt(Date.parse('2026-01-01T10:00:00Z')) * 1000n;
+    for (const [text, more] of [
+      ['2026-01-01 12:00:00 +0200', 0n],
+      ['2026-01-01 10:00:00.25 UTC', 250_000n],
+      ['2026-01-01T10:00:00Z', 0n],
+      ['2026-01-01 10:00:00', 0n],
+    ] as const) {
+      assert.equal(microseconds(text), us + more, text);
+    }
+    assert.equal(microseconds('2026-01-01 10:00:00 CET'), undefined);
+  });
+});
 
 describe('a request to an exchange', () => {
   it('fails for now or for good, as the status says', async () => {

@@ -80,7 +80,8 @@ export function at(value: unknown, path: string): unknown {
   return path.split('.').reduce((part: unknown, name) => Object(part)[name], value);
 }
 
-const iso = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?(?:Z|[+-]\d\d:?\d\d)?)?$/;
+const iso =
+  /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?$/;
 
 /** Microseconds since 1970; a time without a zone is one of UTC. */
 export function microseconds(value: unknown): bigint | undefined {
@@ -93,8 +94,10 @@ export function microseconds(value: unknown): bigint | undefined {
   const found = iso.exec(value);
   if (found === null) return undefined;
   const [, fraction = ''] = found;
-  const isZoned = /[T ].*(Z|[+-]\d\d:?\d\d)$/.test(value) || value.length === 10;
-  const ms = Date.parse(`${value.replace(/\.\d+/, '').replace(' ', 'T')}${isZoned ? '' : 'Z'}`);
+  // Ruby and Go write the zone after a space.
+  const text = value.replace(/\.\d+/, '').replace(' ', 'T').replace(' ', '').replace('UTC', 'Z');
+  const isZoned = /T.*(Z|[+-]\d\d:?\d\d)$/.test(text) || text.length === 10;
+  const ms = Date.parse(`${text}${isZoned ? '' : 'Z'}`);
   if (Number.isNaN(ms)) return undefined;
   return BigInt(ms) * 1000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
 }
