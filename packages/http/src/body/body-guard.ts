@@ -34,7 +34,10 @@ export function bodyGuard(app: FastifyInstance, types: readonly string[] = commo
     if (Number(request.headers['content-length']) > bodyLimit) {
       return httpError('BODY_TOO_LARGE', `the body may have ${bodyLimit} bytes at most`);
     }
-    if (allowed === 'any' || allowed.includes(request.mediaType ?? '')) return;
+    // Most clients send the bare type, which needs no parser.
+    const type = request.headers['content-type'] ?? '';
+    if (allowed === 'any' || allowed.includes(type)) return;
+    if (allowed.includes(request.mediaType ?? '')) return;
     return httpError('BODY_TYPE', `the body must be of type ${allowed.join(', ')}`);
   };
 }

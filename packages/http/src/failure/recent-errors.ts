@@ -22,11 +22,15 @@ const countMax = 200;
 const messageLengthMax = 1_000;
 const stackLengthMax = 4_000;
 
+type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
+
 /** The last 200 failures of a server; the oldest goes first. */
 export class RecentErrors {
   readonly #clock: Clock;
   readonly #errors = new BoundedMap<string, RecentError>({ countMax, first: 'oldest' });
   #total = 0;
+  /** The entry that was counted last: a burst of refusals is counted in it, at the least cost. */
+  #newest: Writable<RecentError> | undefined;
 
   constructor({ clock = systemClock }: { readonly clock?: Clock | undefined } = {}) {
     this.#clock = clock;
@@ -38,18 +42,27 @@ export class RecentErrors {
 
   /** Newest first. */
   list(): RecentError[] {
-    return [...this.#errors].map(([, error]) => error).toReversed();
+    return [...this.#errors].map(([, error]) => ({ ...error })).toReversed();
   }
 
   add(error: Omit<RecentError, 'at' | 'count'>): void {
     this.#total += 1;
     const { id, route, code, status } = error;
+    const at = Math.round(performance.timeOrigin + this.#clock.now());
+    const message = error.message.slice(0, messageLengthMax);
+    const newest = this.#newest;
+    if (newest?.code === code && newest.route === route && (id ?? newest.id) === undefined) {
+      newest.count += 1;
+      newest.at = at;
+      newest.status = status;
+      newest.message = message;
+      return;
+    }
     // A burst of refusals must not wash out the one failure that explains it.
     const key = id ?? `${code} ${route}`;
     const count = (this.#errors.get(key)?.count ?? 0) + 1;
-    const at = Math.round(performance.timeOrigin + this.#clock.now());
-    const message = error.message.slice(0, messageLengthMax);
     const stack = error.stack?.slice(0, stackLengthMax);
-    this.#errors.set(key, { id, route, code, status, message, stack, at, count });
+    this.#newest = { id, route, code, status, message, stack, at, count };
+    this.#errors.set(key, this.#newest);
   }
 }

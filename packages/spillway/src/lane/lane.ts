@@ -145,12 +145,12 @@ export class Lane implements Part, AsyncDisposable {
     const permit = new LanePermit(this.#giver, entry, now);
     if (refusal !== undefined) return this.#turnAway(permit, refusal);
     const isTry = this.#pace?.mayTry(permit, now) === true;
-    const isFirst = isTry || this.#dispatcher.waiting === 0;
     // Within the budget of a turn, as a caller who only tries cannot be put off to the next.
     const isTurn = !(this.#loopTime.isLong && isTurnTaken());
-    const mayBegin = isFirst && isTurn && (mayGrant(now) || isTry);
-    if (mayBegin && this.#tryBegin(permit, now)) return permit;
+    const isNext = (isTry || this.#dispatcher.waiting === 0) && isTurn && (mayGrant(now) || isTry);
+    if (isNext && this.#tryBegin(permit, now)) return permit;
     if (!this.#canWait(permit, now)) return this.#turnAway(permit, 'late');
+    if (isNext && this.#waitersMax() === 0) return this.#turnAway(permit, 'full');
     this.#join(permit, now, false);
     return permit.ring === undefined ? permit : permit.wait();
   }
