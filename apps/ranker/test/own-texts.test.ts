@@ -37,6 +37,8 @@ for (const kind of ['SQLite', 'Postgres'] as const) {
       assert.equal((await site.ask('/articles?search=fer%00ry')).status, 200);
       const vote = { article: `x${nul}`, score: 5 };
       assert.equal((await site.ask('/votes', { body: vote })).status, 422);
+      const readAll = { feed: `x${nul}` };
+      assert.equal((await site.ask('/articles/read-all', { body: readAll })).status, 422);
       const lines = [
         { type: 'feed', url: `${url}?${nul}`, title: `a${nul}`, folder: nul },
         { type: 'rating', url: 'https://a.test/1', title: nul, text: nul, score: 5, rated: 1 },

@@ -25,7 +25,11 @@ const score = {
   properties: { score: scoreSchema },
   additionalProperties: false,
 };
-const readAll = { type: 'object', properties: { feed: { type: 'string', maxLength: 64 } } };
+/** Without a feed, or with an empty one, it is about all of them. */
+const readAll = {
+  type: 'object',
+  properties: { feed: { type: 'string', pattern: '^[\\w-]{0,64}$' } },
+};
 const unreadAll = { type: 'object', required: ['at'], properties: { at: { type: 'number' } } };
 const wordsMax = 8;
 /** The page of articles, where forms lead back to. */
