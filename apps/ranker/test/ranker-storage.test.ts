@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { postgresUrl } from 'spillway-fixtures/postgres';
-import { articleId } from '../src/storage/articles.ts';
+import { articleId, articleInsert, type StoredArticle } from '../src/storage/articles.ts';
 import type { RankerStorage } from '../src/storage/ranker-storage.ts';
+import type { Correction } from '../src/storage/ratings.ts';
 import {
   openStorage,
   smallDocument,
@@ -88,6 +89,54 @@ for (const [kind, urlOf] of Object.entries(kinds)) {
         .execute();
       const none = await storage.vectors.summaries([article.id], smallModel);
       assert.equal(none.size, 0, 'one damaged article spoils no list');
+    });
+
+    it("gives a user's newest ratings with vectors, oldest first, each with its feed", async () => {
+      const [userId, otherId] = [await newUser('rater'), await newUser('other-rater')];
+      const site = { siteUrl: undefined, etag: undefined, lastModified: undefined };
+      const url = 'https://example.org/rated-feed';
+      await storage.feeds.subscribe(userId, [{ url, title: '', folder: '' }], 1);
+      const feedId = articleId(url);
+      // More than one page of them, rated in another order than that of their ids.
+      const all = Array.from({ length: 520 }, (_, at) =>
+        storedArticle(`https://example.org/rated/${at}`, { publishedAt: at }),
+      );
+      // Never due: other tests take what is.
+      const times = { fetchedAt: 2, nextAt: Number.MAX_SAFE_INTEGER };
+      const [first] = all as [StoredArticle];
+      await storage.feeds.save({
+        ...{ feedId, outcome: 'new', title: '', articles: [first], ...times, ...site },
+      });
+      const inserts = all.map((one) => articleInsert(storage.database.kysely, one));
+      await storage.database.batch([
+        ...inserts,
+        ...all.slice(0, -1).flatMap(({ id }) => storage.vectors.inserts(id, smallDocument(1), 1)),
+      ]);
+      const rated = all.map(({ id }, at) => {
+        return { userId, articleId: id, score: 1 + (at % 10), predicted: undefined, at: 600 - at };
+      });
+      await storage.ratings.record(rated);
+      await storage.ratings.record([{ ...(rated[1] as Correction), userId: otherId, score: 10 }]);
+      const found = await storage.vectors.rated(userId, smallModel, 5_000);
+      // The last has no vectors.
+      const ids = all.slice(0, -1).map(({ id }) => id);
+      assert.deepEqual(
+        found.map(({ id }) => id),
+        ids.toReversed(),
+      );
+      const { document, ...newest } = found.at(-1) as (typeof found)[number];
+      const facts = { source: feedId, publishedAt: 0, score: 1, ratedAt: 600 };
+      assert.deepEqual(newest, { id: first.id, ...facts });
+      assert.deepEqual(document.mean, smallDocument(1).mean);
+      assert.equal(found.at(-2)?.source, 'example.org');
+      const few = await storage.vectors.rated(userId, smallModel, 3);
+      assert.deepEqual(
+        few.map(({ id }) => id),
+        ids.slice(0, 3).toReversed(),
+      );
+      const other = { ...smallModel, precision: 'int8' };
+      assert.deepEqual(await storage.vectors.rated(userId, other, 10), []);
+      assert.equal((await storage.vectors.rated(otherId, smallModel, 10))[0]?.score, 10);
     });
 
     it('keeps every correction, the last rating, and whether it was the first', async () => {

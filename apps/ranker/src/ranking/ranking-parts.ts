@@ -86,19 +86,10 @@ async function loadTaste(
 ): Promise<StoredTaste> {
   const versionMax = await storage.tastes.reserve(userId, versionsReserved);
   const choice = await storage.tastes.find(userId, model);
-  const ratings = (await storage.ratings.list(userId)).slice(-ratedMax);
-  const ids = ratings.map(({ articleId }) => articleId);
-  const [documents, facts] = await Promise.all([
-    storage.vectors.summaries(ids, model),
-    storage.articles.facts(userId, ids),
-  ]);
-  const rated: RatedArticle[] = [];
-  for (const { articleId: id, score, ratedAt } of ratings) {
-    const document = documents.get(id);
-    const fact = facts.get(id);
-    if (document === undefined || fact === undefined) continue;
-    rated.push({ id, ...fact, document: { ...noSentences, ...document, model }, score, ratedAt });
-  }
+  const stored = await storage.vectors.rated(userId, model, ratedMax);
+  const rated = stored.map(({ document, ...rest }): RatedArticle => {
+    return { ...rest, document: { ...noSentences, ...document, model } };
+  });
   return { rated, choice, version: versionMax - versionsReserved, versionMax };
 }
 

@@ -1,12 +1,20 @@
 import { createHash } from 'node:crypto';
 import type { CompiledQuery } from 'kysely';
 import type { EmbeddedDocument, ModelName } from '../learn/document.ts';
-import { namesMax } from './articles.ts';
+import { type ArticleFacts, feedOf, namesMax } from './articles.ts';
 import type { SentenceRow, VectorRow } from './ranker-schema.ts';
 import { counted, Records } from './records.ts';
 
 /** The vectors of a whole article, without those of its sentences. */
 export type VectorSummary = Pick<EmbeddedDocument, 'length' | 'mean' | 'title' | 'words'>;
+
+/** A rated article with all that a taste is made of. */
+export interface RatedVectors extends ArticleFacts {
+  readonly id: string;
+  readonly score: number;
+  readonly ratedAt: number;
+  readonly document: VectorSummary;
+}
 
 /** The vectors of articles: of one model each, which is told with them. */
 export class Vectors extends Records {
@@ -74,6 +82,63 @@ export class Vectors extends Records {
     return found;
   }
 
+  /** The newest ratings of a user whose articles have vectors of this model, oldest first. */
+  async rated(userId: string, model: ModelName, countMax: number): Promise<RatedVectors[]> {
+    const oldest = await this.kysely
+      .selectFrom('ratings')
+      .select('rated_at')
+      .where('user_id', '=', userId)
+      .orderBy('rated_at', 'desc')
+      .offset(countMax - 1)
+      .limit(1)
+      .executeTakeFirst();
+    const found: RatedVectors[] = [];
+    let after = '';
+    for (;;) {
+      const rows = await this.#ratedPage(userId, model, after, oldest?.rated_at).execute();
+      for (const { article_id: id, score, rated_at: ratedAt, ...row } of rows) {
+        const document = summaryOf(row);
+        if (document === undefined) continue;
+        const source = row.feed_id ?? row.source;
+        found.push({
+          id,
+          source,
+          publishedAt: row.published_at ?? undefined,
+          score,
+          ratedAt,
+          document,
+        });
+      }
+      if (rows.length < namesMax) break;
+      after = (rows.at(-1) as (typeof rows)[number]).article_id;
+    }
+    return found.sort(byRating).slice(-countMax);
+  }
+
+  /**
+   * Some of a user's ratings, by article. A cross join keeps the order of its tables in SQLite: by
+   * all vectors of the model it would take long for each page.
+   */
+  #ratedPage(userId: string, { id, precision, dimension }: ModelName, after: string, since = 0) {
+    return this.kysely
+      .selectFrom('ratings')
+      .crossJoin('vectors')
+      .crossJoin('articles')
+      .whereRef('vectors.article_id', '=', 'ratings.article_id')
+      .whereRef('articles.id', '=', 'ratings.article_id')
+      .where('ratings.user_id', '=', userId)
+      .where('ratings.article_id', '>', after)
+      .where('ratings.rated_at', '>=', since)
+      .where('vectors.model', '=', id)
+      .where('vectors.precision', '=', precision)
+      .where('vectors.dimension', '=', dimension)
+      .select(['ratings.article_id', 'ratings.score', 'ratings.rated_at'])
+      .select(['articles.source', 'articles.published_at', feedOf(userId).as('feed_id')])
+      .select(['vectors.dimension', 'vectors.words', 'vectors.data'])
+      .orderBy('ratings.article_id')
+      .limit(namesMax);
+  }
+
   /** Articles (of these, or of all) with words and without vectors of this model, oldest first. */
   async missing(
     model: ModelName,
@@ -118,6 +183,10 @@ export class Vectors extends Records {
       .where('vectors.precision', '=', precision)
       .where('vectors.dimension', '=', dimension);
   }
+}
+
+function byRating(one: RatedVectors, other: RatedVectors): number {
+  return one.ratedAt - other.ratedAt || (one.id < other.id ? -1 : 1);
 }
 
 function vectorRows(
