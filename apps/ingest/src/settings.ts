@@ -135,7 +135,9 @@ export const settingRules: SettingRules<Settings> = {
     max: 7_200,
   }),
   firstAnswerSeconds: number('time for the first answer of the exchange, before it is given up', {
-    ...{ absent: 4, min: 1, max: 600 },
+    absent: 4,
+    min: 1,
+    max: 600,
   }),
   pauseSecondsMax: number('longest pause the exchange may ask for before a run ends', {
     absent: 900,

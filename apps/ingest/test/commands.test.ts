@@ -193,10 +193,13 @@ describe('ingest run', () => {
     const { requests } = exchange.stats;
     while (exchange.stats.requests < requests + 10) await setTimeout(5);
     const second = await ingest('run', 'D-EUR', '--json', ...here);
+    const told = await ingest('run', 'D-EUR', ...here);
     first.signal('SIGTERM');
     assert.equal((await first.ended).code, 130);
     assert.equal(second.code, 3, second.stdout);
     assert.equal(JSON.parse(second.stdout).products[0].reason, 'locked_by_another_worker');
+    assert.equal(told.code, 3, told.stdout);
+    assert.match(told.stdout, /Another run holds what is locked; a killed one for leaseSeconds/);
   });
 });
 

@@ -310,5 +310,7 @@ export function outcomesText(outcomes: readonly ProductOutcome[], noun = 'trade'
     const upTo = Math.max(0, nextId - 1);
     return { product, status, [`${noun}s`]: trades, upTo, gaps, reason };
   });
-  return table(rows, 'No products.');
+  const isLocked = outcomes.some(({ status }) => status === 'skipped');
+  const told = 'Another run holds what is locked; a killed one for leaseSeconds (60) at most.';
+  return table(rows, 'No products.') + (isLocked ? `\n${told}` : '');
 }
