@@ -7,15 +7,13 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import type { Worker } from 'node:worker_threads';
 import { Pool, type PoolOptions } from 'spillway';
 
 type Module = typeof import('./fixtures/pool-worker.ts');
 
 const module = new URL('./fixtures/pool-worker.ts', import.meta.url);
 const settings: PoolOptions = { module, workers: 2, queueMax: 100, deadlineMs: 20_000 };
-
-const workersAlive = (): number =>
-  process.getActiveResourcesInfo().filter((name) => name === 'MessagePort').length;
 
 async function reasonOf(promise: Promise<unknown>): Promise<Error & { code?: string }> {
   const [result] = await Promise.allSettled([promise]);
@@ -202,9 +200,11 @@ describe('opening a pool', () => {
     return { ...settings, module: url };
   };
 
-  it('fails with the cause when the module or its setup does, and leaves no thread', async () => {
-    // The ports of workers that earlier tests have ended may close a moment after their threads.
-    while (workersAlive() > 0) await sleep(1);
+  it('fails with the cause when the module or its setup does, and leaves no thread', async (context) => {
+    const threads: Worker[] = [];
+    const note = (thread: Worker) => threads.push(thread);
+    process.on('worker', note);
+    context.after(() => process.off('worker', note));
     const failures = {
       import: { message: 'no such model' },
       throw: { message: 'no licence', code: 'E_LICENCE' },
@@ -217,7 +217,8 @@ describe('opening a pool', () => {
       assert.match(error.message, new RegExp(cause.message));
       const actual = Object.keys(cause).map((key) => [key, Reflect.get(Object(error.cause), key)]);
       assert.deepEqual(Object.fromEntries(actual), cause);
-      assert.equal(workersAlive(), 0);
+      // A thread that has ended has the id -1.
+      assert.ok(threads.splice(0).every(({ threadId }) => threadId === -1));
     }
   });
 
