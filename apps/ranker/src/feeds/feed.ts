@@ -26,7 +26,7 @@ export interface Feed {
   readonly title: string;
   /** The page it belongs to, absolute. */
   readonly siteUrl: string | undefined;
-  /** In the order of the feed; one for each id. */
+  /** In the order of the feed; one for each page, or for each id without one. */
   readonly items: readonly FeedItem[];
 }
 

@@ -34,7 +34,10 @@ export function parseFeed(text: string, url: string): Feed {
   const items = new Map<string, FeedItem>();
   for (const one of raw.items.slice(0, itemsMax)) {
     const item = readItem(one, base);
-    if (item !== undefined && !items.has(item.id)) items.set(item.id, item);
+    if (item === undefined) continue;
+    // Some feeds give all entries one id: pages tell them apart.
+    const key = item.url ?? item.id;
+    if (!items.has(key)) items.set(key, item);
   }
   return {
     url,

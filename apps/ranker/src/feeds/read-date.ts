@@ -51,7 +51,8 @@ export function readDate(text: string): number | undefined {
 
 function moment(date: Parts, [hour = '0', minute = '0', second = '0', offset = '']: Parts) {
   const [year = NaN, month = NaN, day = NaN] = date.map(Number);
-  const isDay = month >= 1 && month <= 12 && day >= 1 && day <= 31;
+  // Programs write the year 1 for a date that they do not know.
+  const isDay = year >= 1_000 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
   const ms = Date.UTC(year, month - 1, day, Number(hour), Number(minute), Number(second));
   const isTime = Number(hour) <= 24 && Number(minute) < 60 && Number(second) <= 60;
   return isDay && isTime ? ms - 3_600_000 * zoneHours(offset.toLowerCase()) : undefined;

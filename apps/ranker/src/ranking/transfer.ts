@@ -89,7 +89,8 @@ export async function importLines(
   await storage.ratings.record(
     ratings.map(({ score, rated }, at) => {
       const { id } = articles[at] as StoredArticle;
-      return { userId, articleId: id, score, predicted: undefined, at: rated };
+      // One from the future would count for more than all others until then.
+      return { userId, articleId: id, score, predicted: undefined, at: Math.min(rated, now) };
     }),
     signal,
   );
@@ -121,7 +122,7 @@ function articleOfLine(
     title: line.title,
     text: line.text,
     source: sourceOf(url),
-    publishedAt: line.published,
+    publishedAt: line.published && Math.min(line.published, now),
     fetchedAt,
     addedAt: now,
   };
