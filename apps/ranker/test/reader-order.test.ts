@@ -134,6 +134,23 @@ describe('the order of articles', () => {
     assert.ok(place < 40, `place ${place}`);
   });
 
+  it('takes all links of an aggregator for one source, whatever their hosts', () => {
+    const random = seededRandom(2);
+    const all = Array.from({ length: 400 }, (_, index) => {
+      const isLink = index % 2 === 0;
+      return articleOf({
+        id: `${isLink ? 'link' : 'own'}${index}`,
+        source: isLink ? `host${index}.org` : `site${index % 10}.org`,
+        feedId: isLink ? 'aggregator' : `site${index % 10}`,
+        publishedAt: nowMs - random() * 7 * dayMs,
+        score: isLink ? 6 : 8,
+      });
+    });
+    const first = idsOf(ordered(all)).slice(0, 40);
+    const links = first.filter((id) => id.startsWith('link')).length;
+    assert.ok(links < 14, `${links} of 40 are the lower ones`);
+  });
+
   it('does not show one source or one topic ten times in a row', () => {
     const random = seededRandom(3);
     const topic = vectorOf(random);
