@@ -45,7 +45,7 @@ describe('Coinbase trades', () => {
   });
 
   it('are asked for from the upper end of their range, as many as there are ids', async () => {
-    site.tell('[]');
+    site.tell(JSON.stringify([one(2500), one(1000)]));
     const source = connector.source('BTC-USD', { to: 2501 });
     const pages = [source.pageAt(1), source.pageAt(2001), source.pageAt(2501)];
     assert.deepEqual(pages, [{ from: 1, to: 1001 }, { from: 2001, to: 2501 }, undefined]);
@@ -90,6 +90,13 @@ describe('Coinbase trades', () => {
     ]);
     site.tell('[]');
     assert.deepEqual(await page(7, 14), { rows: [], missing: [{ from: 7, to: 14 }] });
+  });
+
+  it('of which none came are asked for once more before they are a gap', async () => {
+    const lines = [JSON.stringify([3, 2, 1].map(one)), JSON.stringify([13, 12, 11].map(one))];
+    site.serve = (_request, response) => void response.end(lines.shift());
+    const answer = await page(11, 14);
+    assert.deepEqual([[...(answer.rows[0]?.ids ?? [])], answer.missing], [[11, 12, 13], []]);
   });
 
   it('are found however they are written', async () => {

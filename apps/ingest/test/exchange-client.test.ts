@@ -74,6 +74,20 @@ describe('a request to an exchange', () => {
     await assert.rejects(connector.products(signal), { message: 'coinbase: /products: 400 no' });
   });
 
+  it('that is forbidden once it was answered may be made again, three times in a row', async () => {
+    await using connector = declared(coinbase, { baseUrl: site.url });
+    for (let round = 0; round < 2; round += 1) {
+      site.tell(products);
+      await connector.products(signal);
+      site.tell('no', 403);
+      for (let time = 0; time < 3; time += 1) {
+        const fault = { code: 'EXCHANGE_FAILED', status: 403, retryable: true };
+        await assert.rejects(connector.products(signal), fault);
+      }
+    }
+    await assert.rejects(connector.products(signal), { code: 'EXCHANGE_REFUSED', status: 403 });
+  });
+
   it('tells how long to wait, from seconds or from a date', async () => {
     site.tell('', 429, { 'retry-after': '7' });
     await assert.rejects(ask(), { retryAfterMs: 7000 });

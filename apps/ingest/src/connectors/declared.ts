@@ -263,8 +263,13 @@ function byIds(source: Declaration, api: Api, reader: TradeReader | undefined): 
     },
     source(product, { from = first, to }, sourceName = `${name}/${product}`) {
       checkWay(source, from);
-      const fetch = async (range: IdRange, signal: AbortSignal) =>
-        pageOf(wantedOf(await ask(product, range, signal), range));
+      const fetch = async (range: IdRange, signal: AbortSignal) => {
+        const items = wantedOf(await ask(product, range, signal), range);
+        if (items.length > 0) return pageOf(items);
+        // It may be the answer to another question: a gap of a whole page needs a second one.
+        const again = (caller: AbortSignal) => ask(product, range, caller);
+        return pageOf(wantedOf(await api.guard(again, signal), range));
+      };
       return idPages({ name: sourceName, from: from as number, to, pageSize: size, fetch });
     },
   };

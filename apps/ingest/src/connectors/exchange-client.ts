@@ -33,6 +33,8 @@ const unzip = promisify(gunzip);
 /** Bytes of a refusal that are read, and characters of it that are told. */
 const refusalBytesMax = 65_536;
 const refusalTextMax = 200;
+/** Answers with 403 in a row, of an API that has answered before, that are asked again. */
+const forbiddenMax = 3;
 
 /** A part of a path that leads elsewhere than it says. */
 export const dots: RegExp = /(^|\/)\.\.?([/?]|$)/;
@@ -50,6 +52,8 @@ export class ExchangeClient implements AsyncDisposable {
   /** Something has answered as an API does: what fails from now on may pass. */
   #isReached = false;
   #failedContacts = 0;
+  /** Answers with 403 since the last one with 200. */
+  #forbidden = 0;
   /** The time of the first request. */
   #firstAt: number | undefined;
   /** Large enough for pages of trades; what is longer gets its own. */
@@ -112,6 +116,7 @@ export class ExchangeClient implements AsyncDisposable {
         : await this.#unpacked(Buffer.concat(chunks), coding);
       const value = read(bytes, answer.headers);
       this.#isReached = true;
+      this.#forbidden = 0;
       return value;
     } catch (error) {
       if (signal.aborted) throw signal.reason;
@@ -247,6 +252,7 @@ export class ExchangeClient implements AsyncDisposable {
     const words = location === undefined ? text : `${text} leads to ${hide(String(location))}`;
     const said = `${this.#placeOf(path)}: ${status} ${words.trim()}`.trimEnd();
     const message = `${said}${this.#isReached ? '' : this.#remedy}`;
+    const wasReached = this.#isReached;
     // A gateway or a wrong address says it in other words: what fails so may pass.
     this.#isReached ||= /^\s?[[{]/.test(text);
     // 418 is a ban by an exchange whose 429s went unheard; some say 403, and tell the limit.
@@ -262,6 +268,11 @@ export class ExchangeClient implements AsyncDisposable {
       return ingestError('EXCHANGE_FAILED', message, { status, retryAfterMs });
     }
     if (isUnknown(status, text)) return ingestError('PRODUCT_UNKNOWN', message);
+    // A firewall in between may say so once; a key that was withdrawn is refused each time.
+    if (status === 403 && wasReached && this.#forbidden < forbiddenMax) {
+      this.#forbidden += 1;
+      return ingestError('EXCHANGE_FAILED', message, { status });
+    }
     return ingestError('EXCHANGE_REFUSED', message, { status });
   }
 
