@@ -129,7 +129,8 @@ describe('Coinbase trades', () => {
   it('are not taken when a field has changed: the error names field and value', async () => {
     const changes: readonly [Trade, string][] = [
       [{ price: 6268.48 }, 'trades[1].price: must be a decimal in quotes .*, got 6268.48$'],
-      [{ price: '1e5' }, "trades[1].price: .*, got '1e5'$"],
+      [{ price: '1e-30' }, 'trades[1].price: must be .* 18 after the point'],
+      [{ price: '1e' }, "trades[1].price: .*, got '1e'$"],
       [{ price: '-1.0' }, "trades[1].price: .*, got '-1.0'$"],
       [{ size: null }, 'trades[1].size: .*, got null$'],
       [{ size: '0.1234567890123456789' }, 'trades[1].size: must be .* 18 after the point'],
@@ -155,6 +156,13 @@ describe('Coinbase trades', () => {
     await assert.rejects(page(1, 3), /coinbase: trades: must be a list, got /);
     site.tell('[1]');
     await assert.rejects(page(1, 3), /coinbase: trades\[0\]: must be an object, got 1/);
+  });
+
+  it('with an exponent in a number are kept with its digits', async () => {
+    site.tell(JSON.stringify([{ ...one(1), price: '1e-8', size: '2.5E3' }]));
+    const { price, size, ...rest } = JSON.parse(text(await page(1, 2)));
+    const { price: _price, size: _size, ...expected } = one(1);
+    assert.deepEqual([price, size, rest], ['0.00000001', '2500', expected]);
   });
 
   it('that are not JSON are asked for again', async () => {

@@ -187,6 +187,24 @@ describe('TradeTable', () => {
     assert.equal(table.manifest.version, 9);
   });
 
+  it('leaves the files of a day as they are until there are enough small ones', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const trades = tradesOf(range(1, 400));
+    const kept: string[][] = [];
+    for (let at = 0; at < 4; at += 1) {
+      const some = trades.slice(at * 100, at * 100 + 100);
+      await table.merge([await entryOf(folder, some, { commit: at + 1 })], fenceOf(1));
+      await table.compact(fenceOf(1), 4);
+      kept.push([...paths(table.manifest.files)]);
+    }
+    assert.deepEqual(
+      kept.map(({ length }) => length),
+      [1, 2, 3, 1],
+    );
+    assert.deepEqual(kept[2]?.slice(0, 2), kept[1], 'files of before were written anew');
+  });
+
   it('has a trade once that a raw file has twice, on two days', async () => {
     await using folder = await temporaryFolder();
     await using table = await TradeTable.open({ folder, lines });

@@ -129,3 +129,15 @@ function masked(value: unknown, hide: (text: string) => string): unknown {
   if (typeof value !== 'object' || value === null) return text(value);
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [hide(key), text(part)]));
 }
+
+/** A number as JSON writes it, without an exponent; anything else stays as it is. */
+export function decimalOf(written: unknown): unknown {
+  const parts = /^(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,2})$/.exec(String(written));
+  if (parts === null) return written;
+  const [, whole = '', fraction = '', power = '0'] = parts;
+  const point = whole.length + Number(power);
+  const figures = `${'0'.repeat(Math.max(0, 1 - point))}${whole}${fraction}`;
+  const at = Math.max(1, point);
+  const padded = figures.padEnd(at, '0');
+  return padded.length === at ? padded : `${padded.slice(0, at)}.${padded.slice(at)}`;
+}

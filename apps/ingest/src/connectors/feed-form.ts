@@ -1,4 +1,4 @@
-import { microseconds } from './answer.ts';
+import { decimalOf, microseconds } from './answer.ts';
 import type { Item } from './page.ts';
 
 /** A trade of a feed. */
@@ -129,18 +129,6 @@ function krakenSymbols(body: unknown, products: readonly string[]): ReadonlyMap<
 /** Keeps the digits of prices and quantities as they were written. */
 function digits(key: string, value: unknown, context?: { readonly source?: string }): unknown {
   return key === 'price' || key === 'qty' ? (context?.source ?? value) : value;
-}
-
-/** A number as JSON writes it, without an exponent; anything else stays as it is. */
-function decimalOf(written: unknown): unknown {
-  const parts = /^(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,2})$/.exec(String(written));
-  if (parts === null) return written;
-  const [, whole = '', fraction = '', power = '0'] = parts;
-  const point = whole.length + Number(power);
-  const figures = `${'0'.repeat(Math.max(0, 1 - point))}${whole}${fraction}`;
-  const at = Math.max(1, point);
-  const padded = figures.padEnd(at, '0');
-  return padded.length === at ? padded : `${padded.slice(0, at)}.${padded.slice(at)}`;
 }
 
 /** Binance spot, stream `<symbol>@trade`; its connections last for 24 hours at most. */

@@ -1,5 +1,5 @@
 import { named } from '../table/records.ts';
-import { fieldChanged, type RawNumber, wellFormed } from './answer.ts';
+import { decimalOf, fieldChanged, type RawNumber, wellFormed } from './answer.ts';
 import type { LineSql } from './connector.ts';
 import type { Item } from './page.ts';
 
@@ -81,7 +81,12 @@ export class TradeReader {
     for (const field of [price, quantity]) {
       const text = record[field];
       const isDecimal = typeof text === 'string' && decimal.test(text);
-      if (!isDecimal) throw this.#changed(record, place, field, rules.decimal);
+      if (isDecimal) continue;
+      const digits = typeof text === 'string' ? decimalOf(text) : text;
+      if (digits === text) throw this.#changed(record, place, field, rules.decimal);
+      // The line has the digits in place of an exponent, since the table reads them from there.
+      const copy = isList ? [...(value as readonly unknown[])] : { ...record };
+      return this.one(Object.assign(copy, { [field]: digits }), place);
     }
     const us = this.#us(record[time.field]);
     if (us === undefined) throw this.#changed(record, place, time.field, rules[time.as]);
@@ -141,7 +146,7 @@ export class TradeReader {
 
 /** The same text for the same number. */
 function plain(decimal: unknown): string {
-  const text = String(decimal);
+  const text = String(decimalOf(decimal));
   return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }
 
