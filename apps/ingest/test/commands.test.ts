@@ -146,6 +146,7 @@ describe('ingest run', () => {
     const verified = await ingest('verify', ...here);
     assert.equal(verified.code, 1);
     assert.match(verified.stdout, /known-gap: B-USD: still to be filled: 3 trades, 700 to 702/);
+    assert.equal((await ingest('gaps', 'fill', ...here)).code, 4);
     exchange.product('B-USD').heal();
     const filled = await ingest('gaps', 'fill', ...here);
     assert.match(filled.stdout, /3 trades found; 0 of 1 gaps are left/);
