@@ -55,7 +55,7 @@ describe('quality', () => {
       entries.push(await entryOf(folder, trades, { commit: 1, product }));
     }
     await table.merge(entries, fenceOf(1));
-    found = await quality(table, (start + 1000 * minute) / 1000 + 30_000);
+    found = await quality(table, (start + 1000 * minute) / 1000 + 30_000, { isFollowed: true });
   });
   after(async () => await folder[Symbol.asyncDispose]());
 
@@ -104,13 +104,24 @@ describe('quality', () => {
     assert.ok(Math.abs(found.score - (100 - worst - missing - 20)) < 1e-9);
   });
 
-  it('fails the gate when the data is old, and has no score for no data', async () => {
-    const old = await quality(table, (start + 1000 * minute) / 1000 + 8 * 3_600_000);
-    assert.equal(old.passed, false);
+  it('fails the gate when followed data is old, and has no score for no data', async () => {
+    const later = (start + 1000 * minute) / 1000 + 8 * 3_600_000;
+    assert.equal((await quality(table, later, { isFollowed: true })).passed, false);
     await using empty = await temporaryFolder();
     const nothing = await quality(await TradeTable.open({ folder: empty, lines }), 0);
     assert.deepEqual([nothing.score, nothing.trades, nothing.products], [0, 0, []]);
     assert.match(qualityPage(nothing), /quality 0 of 100/);
+  });
+
+  it('of a history does not get worse with its age', async () => {
+    const end = (start + 1000 * minute) / 1000;
+    const [young, history] = [await quality(table, end), await quality(table, end + 1e11)];
+    const judged = ({ score, passed, checks, products }: Quality) => {
+      return { score, passed, checks, health: products.map(({ health }) => health) };
+    };
+    assert.deepEqual(judged(history), judged(young));
+    assert.ok(history.passed && history.score > found.score);
+    assert.ok(history.products.every(({ freshness }) => freshness === 'stale'));
   });
 
   it('is looked at less often the longer a look takes', async () => {
@@ -138,7 +149,7 @@ describe('quality', () => {
     };
     const known = new KnownFigures();
     await add(range(1, day), 1);
-    await quality(growing, at, undefined, known);
+    await quality(growing, at, { known });
     const before = [...known.files];
     await add([...range(day + 30, 2 * day), ...range(2 * day + 300, 3 * day)], 2);
     const read: (readonly string[])[] = [];
@@ -150,7 +161,7 @@ describe('quality', () => {
         return view;
       },
     };
-    const grown = await quality(watched as TradeTable, at, undefined, known);
+    const grown = await quality(watched as TradeTable, at, { known });
     const news = growing.manifest.files
       .map(({ path }) => path)
       .filter((path) => {
@@ -161,7 +172,7 @@ describe('quality', () => {
     assert.deepEqual(grown, await quality(growing, at));
     const [{ missing, longestGapMinutes, gapsOverHour } = of('FINE')] = grown.products;
     assert.deepEqual([missing, longestGapMinutes, gapsOverHour], [29 + 299, 300, 1]);
-    await quality(watched as TradeTable, at, undefined, known);
+    await quality(watched as TradeTable, at, { known });
     assert.equal(read.length, 1, 'with nothing new nothing is read');
   });
 

@@ -169,7 +169,7 @@ async function writeReport(
 ): Promise<void> {
   const { quality } = await import('../quality/quality.ts');
   const { qualityPage } = await import('../quality/page.ts');
-  const report = await quality(await ingest.table(), ingest.clock.now(), signal);
+  const report = await quality(await ingest.table(), ingest.clock.now(), { signal });
   const text = path.endsWith('html')
     ? qualityPage(report, verification)
     : `${JSON.stringify({ quality: report, verification }, null, 2)}\n`;

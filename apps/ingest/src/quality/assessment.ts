@@ -22,23 +22,26 @@ export interface Assessment {
   readonly passed: boolean;
 }
 
-/** The rules, and the score of it all. */
-export function assess(products: readonly ProductQuality[]): Assessment {
-  const checks = checksOf(products);
+/** The rules, and the score of it all. Age counts only where the table is kept up to date. */
+export function assess(products: readonly ProductQuality[], isFollowed: boolean): Assessment {
+  const checks = isFollowed
+    ? [...checksOf(products), ...ageChecksOf(products)]
+    : checksOf(products);
   const passed = checks.every((one) => one.passed || !one.isGate);
-  return { score: scoreOf(products), checks, passed };
+  return { score: scoreOf(products, isFollowed), checks, passed };
 }
 
 /**
  * From 100: up to 20 off for repeats, up to 30 for the worst completeness below 99 %, up to 20 for
- * missing ids above 100, and up to 30 for the share of products without a trade for 6 hours.
+ * missing ids above 100, and up to 30, if they are followed, for the share of products without a
+ * trade for 6 hours.
  */
-function scoreOf(products: readonly ProductQuality[]): number {
+function scoreOf(products: readonly ProductQuality[], isFollowed: boolean): number {
   if (products.length === 0) return 0;
   const duplicates = total(products, 'duplicates');
   const missing = total(products, 'missing');
   const worst = Math.min(...products.map(({ completenessPct }) => completenessPct));
-  const stale = products.filter(({ ageMinutes }) => ageMinutes > 360).length;
+  const stale = products.filter(({ ageMinutes }) => isFollowed && ageMinutes > 360).length;
   const off =
     Math.min(20, duplicates) +
     (worst < 99 ? Math.min(30, 3 * (100 - worst)) : 0) +
@@ -47,35 +50,42 @@ function scoreOf(products: readonly ProductQuality[]): number {
   return Math.max(0, 100 - off);
 }
 
+function check(name: string, passed: boolean, found: string, isGate = false): QualityCheck {
+  return { name, passed, isGate, found };
+}
+
+function atMost(name: string, count: number, most: number, what: string): QualityCheck {
+  return check(name, count <= most, `${count} ${what}`);
+}
+
 function checksOf(products: readonly ProductQuality[]): readonly QualityCheck[] {
   const trades = total(products, 'trades');
   const duplicates = total(products, 'duplicates');
-  const newest = Math.min(...products.map(({ ageMinutes }) => ageMinutes));
-  const having = (is: (product: ProductQuality) => boolean) => products.filter(is).length;
-  const age = products.length === 0 ? 'no trades' : `newest ${ageText(newest)} old`;
   const repeats = `${duplicates.toLocaleString('en-US')} of ${trades.toLocaleString('en-US')}`;
   const incomplete = total(products, 'incomplete');
-  const check = (name: string, passed: boolean, found: string, isGate = false): QualityCheck => {
-    return { name, passed, isGate, found };
-  };
-  const atMost = (name: string, count: number, most: number, what: string): QualityCheck =>
-    check(name, count <= most, `${count} ${what}`);
-  const gappy = having(({ gapsOverHour }) => gapsOverHour > 0);
-  const silent = having(({ ageMinutes }) => ageMinutes > 120);
-  const critical = having(({ health }) => health === 'critical');
+  const gappy = products.filter(({ gapsOverHour }) => gapsOverHour > 0).length;
+  const critical = products.filter(({ health }) => health === 'critical').length;
   return [
     check('every column has a value', incomplete === 0, `${incomplete} trades without`, true),
     check('at most 5 % of trades are repeats', duplicates <= 0.05 * trades, repeats, true),
-    check('the newest trade is under 4 hours old', newest <= 240, age, true),
-    check('the newest trade is under 1 hour old', newest <= 60, age),
     atMost('no trade is there twice', duplicates, 0, 'repeats'),
     atMost('no id is missing', total(products, 'missing'), 0, 'ids'),
     atMost('prices are above 0', total(products, 'badPrices'), 0, 'trades'),
     atMost('quantities are above 0', total(products, 'badQuantities'), 0, 'trades'),
     atMost('sides are buy and sell', total(products, 'badSides'), 0, 'trades'),
     atMost('at most 3 products have gaps over an hour', gappy, 3, 'products'),
-    atMost('at most 5 products are silent for 2 hours', silent, 5, 'products'),
     atMost('no product is critical', critical, 0, 'products'),
+  ];
+}
+
+function ageChecksOf(products: readonly ProductQuality[]): readonly QualityCheck[] {
+  const newest = Math.min(...products.map(({ ageMinutes }) => ageMinutes));
+  const age = products.length === 0 ? 'no trades' : `newest ${ageText(newest)} old`;
+  const silent = products.filter(({ ageMinutes }) => ageMinutes > 120).length;
+  return [
+    check('the newest trade is under 4 hours old', newest <= 240, age, true),
+    check('the newest trade is under 1 hour old', newest <= 60, age),
+    atMost('at most 5 products are silent for 2 hours', silent, 5, 'products'),
   ];
 }
 
@@ -204,7 +214,8 @@ export class QualityWatch {
     const now = this.#clock.now();
     if (now < this.#nextAt) return;
     this.#nextAt = now + everyMs;
-    const found = await quality(this.#table, now, signal, this.#known);
+    const looked = { signal, known: this.#known, isFollowed: true };
+    const found = await quality(this.#table, now, looked);
     // The longer the look, the longer the time to the next.
     this.#nextAt = now + Math.max(everyMs, share * (this.#clock.now() - now));
     // A table of records alone has no trades to judge.

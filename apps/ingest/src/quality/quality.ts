@@ -82,17 +82,24 @@ export interface Quality extends Assessment {
   readonly days: readonly DayQuality[];
 }
 
+export interface QualityOptions {
+  readonly signal?: AbortSignal;
+  /** Files that an earlier look has read. @default none */
+  readonly known?: KnownFigures;
+  /** True if the table is kept up to date: old data is bad then, and a history is not. */
+  readonly isFollowed?: boolean;
+}
+
 /** Looks at the files of the table that are not known yet; `nowMs` is UNIX time. */
 export async function quality(
   table: TradeTable,
   nowMs: number,
-  signal?: AbortSignal,
-  known: KnownFigures = new KnownFigures(),
+  { signal, known = new KnownFigures(), isFollowed = false }: QualityOptions = {},
 ): Promise<Quality> {
   const manifest = await readFigures(table, nowMs, known, signal);
   const files = tradeFiles(manifest);
   const products = [...Map.groupBy(files, keyOf).values()].map((ofProduct) => {
-    return productOf(ofProduct, known, nowMs);
+    return productOf(ofProduct, known, nowMs, isFollowed);
   });
   const first = Math.min(...products.map(({ firstAt }) => Date.parse(firstAt)));
   const last = Math.max(...products.map(({ lastAt }) => Date.parse(lastAt)));
@@ -106,7 +113,7 @@ export async function quality(
     spanDays: products.length === 0 ? 0 : (last - first) / 86_400_000,
     products,
     days: daysOf(files, known),
-    ...assess(products),
+    ...assess(products, isFollowed),
   };
 }
 
@@ -115,6 +122,7 @@ function productOf(
   files: readonly TableFile[],
   known: KnownFigures,
   nowMs: number,
+  isFollowed: boolean,
 ): ProductQuality {
   const all = files.map(({ path }) => known.files.get(path) as Figures);
   const sum = (name: keyof Omit<Figures, 'gaps' | 'hours'>): number =>
@@ -145,7 +153,7 @@ function productOf(
     completenessPct,
     ageMinutes,
     freshness: freshnessOf(ageMinutes),
-    health: healthOf(ageMinutes, completenessPct),
+    health: healthOf(isFollowed ? ageMinutes : 0, completenessPct),
     badPrices: sum('badPrices'),
     badQuantities: sum('badQuantities'),
     badSides: sum('badSides'),
