@@ -200,7 +200,7 @@ describe('opening a pool', () => {
     return { ...settings, module: url };
   };
 
-  it('fails with the cause when the module or its setup does, and leaves no thread', async (context) => {
+  it('fails with the cause if its module or setup does, and leaves no thread', async (context) => {
     const threads: Worker[] = [];
     const note = (thread: Worker) => threads.push(thread);
     process.on('worker', note);
