@@ -251,7 +251,6 @@ function stopAll(): void {
   setTimeout(() => {
     process.stderr.write(`Not stopped in time, ended by force: ${names().join(', ')}\n`);
     endAll();
-    process.exit(1);
   }, stopMsMax).unref();
 }
 

@@ -67,11 +67,15 @@ export class ServiceStop {
   });
   #service: Service | undefined;
 
+  /** Aborts when this process is told to stop. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
   /** Serves until it is asked to stop; gives the exit code. */
   async stop(service: Service): Promise<number> {
     this.#service = service;
-    const { signal } = this.#stop;
-    await onceAborted(signal);
+    await onceAborted(this.signal);
     try {
       await service.close();
       process.stderr.write('Stopped; nothing was left.\n');

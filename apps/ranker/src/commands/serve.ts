@@ -33,7 +33,8 @@ export async function serve(settings: Settings): Promise<number> {
   if (key !== undefined) {
     // Samples without a score would puzzle a newcomer; slow machines show them later.
     using limit = deadline(wallClock, samplesMs);
-    await ranker.embedding.idle(limit.signal).catch(() => {});
+    const until = AbortSignal.any([limit.signal, stopping.signal]);
+    await ranker.embedding.idle(until).catch(() => {});
   }
   greet(ranker, settings, key);
   process.send?.({ ready: true });
