@@ -284,6 +284,8 @@ describe('a harvest of nothing', () => {
     const { code, stdout, stderr } = await ingest('verify', ...place);
     assert.match(stdout, /0 .* of 1 product .*nothing is missing/, stderr);
     assert.equal(code, 0);
+    const status = await ingest('status', ...place);
+    assert.match(status.stdout, /^product +records /, 'not every source has trades');
   });
 });
 

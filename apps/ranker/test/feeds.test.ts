@@ -262,6 +262,15 @@ describe('a feed', () => {
     assert.equal(found.items.length, 1_000);
   });
 
+  it('has its newest entries, also when it begins with the oldest', async () => {
+    const items = Array.from({ length: 1_200 }, (_, n) => {
+      const date = new Date(Date.UTC(2020, 0, 1 + n)).toUTCString();
+      return `<item><title>${n}</title><pubDate>${date}</pubDate></item>`;
+    });
+    const found = await feed(`<rss><channel>${items.join('')}</channel></rss>`);
+    assert.deepEqual([found.items.at(0)?.title, found.items.at(-1)?.title], ['1199', '200']);
+  });
+
   it('puts up with a bare ampersand, as everybody does', async () => {
     const { title } = await feed('<rss><channel><title>Salt & pepper</title></channel></rss>');
     assert.equal(title, 'Salt & pepper');

@@ -12,6 +12,7 @@ import {
   exitCodes,
   harvestedOf,
   nothingIn,
+  nounOf,
   openFor,
   StopRequest,
   settingsOf,
@@ -33,12 +34,21 @@ export function statusCommand(): Command {
       const paused = isPaused ? { pausedUntil: new Date(until).toISOString() } : {};
       const rows = (await statusOf(ingest)).map((row) => ({ ...row, ...paused }));
       const none = `Nothing was harvested from ${ingest.ledger.exchange} yet; see ingest run.`;
-      print(rows, json, () => table(rows, none));
+      const named = rows.map(({ product, trades, ...rest }) => {
+        return { product, [`${nounOf(ingest.settings)}s`]: trades, ...rest };
+      });
+      print(rows, json, () => table(named, none));
     });
   return withSettings(command, ['store', 's3Bucket']);
 }
 
-async function statusOf(ingest: Ingest): Promise<readonly object[]> {
+/** How far a product is; of a declared source the trades are its records. */
+interface ProductStatus {
+  readonly product: string;
+  readonly trades: number;
+}
+
+async function statusOf(ingest: Ingest): Promise<readonly ProductStatus[]> {
   const { ledger } = ingest;
   const names = await ledger.products();
   if (names.length === 0) return [];

@@ -32,7 +32,7 @@ export function parseFeed(text: string, url: string): Feed {
   const raw = readFeed(text);
   const base = webUrl(raw.base ?? '', url)?.href ?? url;
   const items = new Map<string, FeedItem>();
-  for (const one of raw.items.slice(0, itemsMax)) {
+  for (const one of newestOf(raw.items)) {
     const item = readItem(one, base);
     if (item === undefined) continue;
     // Some feeds give all entries one id: pages tell them apart.
@@ -45,6 +45,14 @@ export function parseFeed(text: string, url: string): Feed {
     siteUrl: raw.siteUrl && webUrl(raw.siteUrl, base)?.href,
     items: [...items.values()],
   };
+}
+
+/** As many entries as are read; some feeds with all there ever was have the newest at the end. */
+function newestOf(items: readonly RawItem[]): readonly RawItem[] {
+  if (items.length <= itemsMax) return items;
+  const dated = items.map((item) => ({ item, at: readDate(item.published ?? '') ?? 0 }));
+  const sorted = dated.sort((one, other) => other.at - one.at);
+  return sorted.slice(0, itemsMax).map(({ item }) => item);
 }
 
 /** The entries of a feed of any format, as they are written there. */
