@@ -138,7 +138,7 @@ export class AdaptiveLimit implements Limit {
       return;
     }
     if (this.#isWaste(outcome === 'ok', endedAt) || startedAt < this.#epochAt) return;
-    if (this.#recovery.goal > 0 && this.#goesBack(outcome === 'ok', endedAt)) return;
+    if (this.#recovery.goal > 0 && this.#goesBack(sample)) return;
     // A lower bound below what is usual says nothing of latency, unless there was no more time.
     const isShort = !isWhole && endedAt - startedAt <= this.#latencyMs;
     if (isShort && outcome !== 'late') return;
@@ -152,8 +152,11 @@ export class AdaptiveLimit implements Limit {
   }
 
   /** Doubles the size that late work has cut, once enough ended in time; true if it did. */
-  #goesBack(isGood: boolean, at: number): boolean {
-    const size = this.#recovery.count(isGood, this.#size);
+  #goesBack({ outcome, startedAt, endedAt: at }: Sample): boolean {
+    const tookMs = outcome === 'ok' ? at - startedAt : undefined;
+    const byDeadline = (deadlineShare * this.deadlineMs) / 2;
+    const most = Math.max((1 + queueShareAtStart) * (this.#workMs ?? 0), byDeadline);
+    const size = this.#recovery.count(tookMs, this.#size, most);
     if (size === undefined) return false;
     this.#untilProbe = Math.max(this.#untilProbe, probeAgain);
     this.#forgetLarger();
@@ -234,6 +237,7 @@ export class AdaptiveLimit implements Limit {
       this.#isStarting = false;
       if (!isBound(now) && queueMs < workMs) return;
       this.#larger ??= now;
+      this.#recovery.shrink();
       this.#resize(Math.max(wanted, size * shrinkMost), at);
       return;
     }

@@ -16,6 +16,9 @@ export class Recovery {
   #failures = 0;
   /** Ends in time at the size of now, less those that late ones undid. */
   #inTime = 0;
+  /** Milliseconds that those took in all, and how many they were. */
+  #tookMs = 0;
+  #ends = 0;
 
   /** Notes that there is hardly a queue at this size, of which so much is in use. */
   prove(size: number, inside: number): void {
@@ -33,15 +36,32 @@ export class Recovery {
     if (isWrong) this.#failures = 0;
     this.#proven = 0;
     this.#borne = 0;
-    this.#inTime = 0;
+    this.#begin();
   }
 
-  /** Counts an end at this size; gives the next size once enough work ended in time. */
-  count(isGood: boolean, size: number): number | undefined {
+  /** Notes that a reading found a queue: a goal on the way to which that comes twice is wrong. */
+  shrink(): void {
+    if (this.goal === 0) return;
+    this.#failures += 1;
+    if (this.#failures < failuresMax) return;
+    this.#failures = 0;
+    this.goal = 0;
+  }
+
+  /**
+   * Counts an end at this size; gives the next size once enough work ended in time, and so soon
+   * that twice as much would, too.
+   */
+  count(tookMs: number | undefined, size: number, tookMsMost: number): number | undefined {
+    const isGood = tookMs !== undefined;
     this.#inTime = isGood ? this.#inTime + 1 : Math.max(0, this.#inTime - inTimeMin);
+    this.#tookMs += tookMs ?? 0;
+    if (isGood) this.#ends += 1;
     if (this.#inTime < Math.max(inTimeMin, size)) return undefined;
-    this.#inTime = 0;
+    const meanMs = this.#tookMs / this.#ends;
+    this.#begin();
     this.#borne = size;
+    if (meanMs > tookMsMost) return undefined;
     // Readings may have found a larger size meanwhile: that is nothing to go back from.
     const next = Math.max(size, Math.min(this.goal, 2 * size));
     if (next >= this.goal) {
@@ -49,6 +69,12 @@ export class Recovery {
       this.goal = 0;
     }
     return next;
+  }
+
+  #begin(): void {
+    this.#inTime = 0;
+    this.#tookMs = 0;
+    this.#ends = 0;
   }
 
   /** Notes that the size became another, of so many at most. */
