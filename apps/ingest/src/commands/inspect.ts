@@ -42,7 +42,7 @@ export function statusCommand(): Command {
   return withSettings(command, ['store', 's3Bucket']);
 }
 
-/** How far a product is; of a declared source the trades are its records. */
+/** Progress of a product; the trades of a declared source are its records. */
 interface ProductStatus {
   readonly product: string;
   readonly trades: number;

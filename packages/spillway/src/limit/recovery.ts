@@ -39,13 +39,13 @@ export class Recovery {
     this.#begin();
   }
 
-  /** Notes that a reading found a queue: a goal on the way to which that comes twice is wrong. */
+  /** Notes that a reading found a queue on the way back: a goal is too large if that comes twice. */
   shrink(): void {
     if (this.goal === 0) return;
     this.#failures += 1;
     if (this.#failures < failuresMax) return;
     this.#failures = 0;
-    this.goal = 0;
+    this.goal /= 2;
   }
 
   /**
