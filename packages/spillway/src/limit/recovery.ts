@@ -39,7 +39,7 @@ export class Recovery {
     this.#begin();
   }
 
-  /** Notes that a reading found a queue on the way back: a goal is too large if that comes twice. */
+  /** Notes that a reading found a queue on the way back: twice, and the goal is too large. */
   shrink(): void {
     if (this.goal === 0) return;
     this.#failures += 1;
