@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { sql } from 'kysely';
-import { SpillwayError } from 'spillway';
+import { Lease, SpillwayError } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { PostgresServer } from 'spillway-fixtures/postgres';
 import { Database, type DatabaseOptions, PostgresStore } from 'spillway-sql';
@@ -331,4 +331,53 @@ describe('Postgres in trouble', () => {
     await store[Symbol.asyncDispose]();
     assert.equal(store.stats.connections, 0);
   });
+});
+
+describe('a PostgresStore whose server comes back', () => {
+  for (const how of ['stop', 'crash'] as const) {
+    it(`gives no version twice, and takes no write of an old holder, after a ${how}`, async () => {
+      await using server = await PostgresServer.start();
+      await using near = await PostgresStore.open({ url: server.url });
+      await using far = await PostgresStore.open({ url: server.url });
+      const old = await Lease.acquire({ store: near, name: 'l', ttlMs: 1_000 });
+      const late = old.guard([{ name: 'held', value: 'late' }]);
+      const versions: number[] = [];
+      const newest = new Map<string, number>();
+      let isOver = false;
+      const write = async (name: string) => {
+        for (let value = 0; !isOver; value += 1) {
+          const done = await near.commit([{ name, value }]).catch(() => undefined);
+          await new Promise(setImmediate);
+          if (done === undefined) continue;
+          versions.push(done.version);
+          newest.set(name, value);
+        }
+      };
+      const names = ['a', 'b', 'c', 'd'];
+      const writers = names.map(write);
+      const until = async (count: number) => {
+        while (versions.length < count) await new Promise(setImmediate);
+      };
+      await until(200);
+      await server[how]();
+      const before = versions.length;
+      const waiting = Lease.acquire({ store: far, name: 'l', ttlMs: 60_000, deadlineMs: 60_000 });
+      while (!old.signal.aborted) await new Promise(setImmediate);
+      await server.start();
+      await until(before + 200);
+      isOver = true;
+      await Promise.all(writers);
+      assert.equal(new Set(versions).size, versions.length);
+      assert.ok(Math.min(...versions.slice(before)) > Math.max(...versions.slice(0, before)));
+      const { records } = await far.read(names);
+      for (const [at, name] of names.entries()) {
+        assert.ok(Number(records[at]?.value) >= Number(newest.get(name)), name);
+      }
+      await using next = await waiting;
+      assert.ok(next.fence > old.fence);
+      assert.equal(await near.commit(late), undefined);
+      assert.ok(await far.commit(next.guard([{ name: 'held', value: 'now' }])));
+      await old.close();
+    });
+  }
 });
