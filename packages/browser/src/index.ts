@@ -28,7 +28,7 @@ const names = [
   'google-chrome',
 ];
 
-/** The package with the browser brings its own libraries where it takes the machine for this. */
+/** `@sparticuz/chromium` unpacks its shared libraries too if `AWS_EXECUTION_ENV` is this. */
 const runtime = 'AWS_Lambda_nodejs22.x';
 
 /**
@@ -98,7 +98,7 @@ async function unpack(place: string): Promise<string> {
     const env = { ...environment(), TMPDIR: folder, AWS_EXECUTION_ENV: runtime };
     const program = join(import.meta.dirname, 'unpack.ts');
     await promisify(execFile)(process.execPath, [program], { env });
-    // Its own file looks for the fonts where its package would have put them.
+    // The packaged fonts.conf names another folder than the one the fonts are in here.
     await writeFile(join(folder, 'fonts', 'fonts.conf'), fontsFile(join(place, 'fonts')));
     await chmod(join(folder, 'chromium'), 0o755);
     await chmod(folder, 0o755);
@@ -132,7 +132,7 @@ function isProgram(path: string): boolean {
   }
 }
 
-/** This process's environment, without what is meant for Node alone. */
+/** This process's environment, without the variables that change how Node runs. */
 function environment(): Record<string, string> {
   const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
   return env as Record<string, string>;

@@ -1,4 +1,4 @@
-// A program that unpacks the browser into TMPDIR, as its package does by itself.
+// A program of its own: the package unpacks into the TMPDIR that its process was started with.
 import chromium from '@sparticuz/chromium';
 
 await chromium.executablePath();
