@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { UsageError } from './program.ts';
 import { makeDatabaseFolder } from './serve.ts';
 
-/** Writes lines to a file that only its user can read, or to standard output without a name. */
+/** Writes lines to a file that only its user can read; without `file`, to standard output. */
 export async function writeBackup(
   lines: AsyncIterable<string>,
   file: string | undefined,
@@ -18,7 +18,7 @@ export async function writeBackup(
   if (!isFolder(dirname(file))) {
     throw new UsageError(`${file}: there is no folder ${dirname(file)}; make it first`);
   }
-  // A file of that name is always a whole one.
+  // Renamed when it is complete, so that `file` is never half a backup.
   const part = `${file}.part`;
   try {
     await pipeline(lines, createWriteStream(part, { flush: true, mode: 0o600 }));
@@ -27,7 +27,7 @@ export async function writeBackup(
     await rm(part, { force: true });
     throw error;
   }
-  process.stderr.write(`All was written to ${file}. It holds what strangers must not see.\n`);
+  process.stderr.write(`The backup is in ${file}. It may hold secrets: keep it private.\n`);
 }
 
 function isFolder(path: string): boolean {
@@ -64,7 +64,7 @@ export async function restoreBackup<T>(
   try {
     const restored = await restore({ source, database: `sqlite:${part}` });
     if (existsSync(path)) throw new Error(`database: another process has made ${path} meanwhile`);
-    // SQLite would read the log of an older file into this one, whose own log comes first.
+    // SQLite would replay a log left by an older file. The new log is in place before its file.
     for (const log of ['-wal', '-shm']) await rm(`${path}${log}`, { force: true });
     if (existsSync(`${part}-wal`)) await rename(`${part}-wal`, `${path}-wal`);
     await rename(part, path);
@@ -74,7 +74,7 @@ export async function restoreBackup<T>(
   }
 }
 
-/** Finds a file that can be read, or standard input without a name. */
+/** Opens the backup for reading; without `file`, standard input. */
 async function readBackup(file: string | undefined): Promise<AsyncIterable<Uint8Array>> {
   if (file !== undefined) {
     if (isFolder(file)) throw new UsageError(`${file}: is a folder; name a file`);
@@ -91,7 +91,7 @@ async function readBackup(file: string | undefined): Promise<AsyncIterable<Uint8
   throw new UsageError('file: is required where standard input is a terminal');
 }
 
-/** The file is opened by its reader, who is told of an error then. */
+/** Opens the file when the first chunk is asked for, so that its reader gets the error. */
 async function* chunksOf(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file);
 }

@@ -7,9 +7,9 @@ import { didYouMean } from 'spillway/internal';
 
 /** The rule of one setting: how it is read, checked and explained. */
 export interface SettingRule<T> {
-  /** Stands for its value in help: `<number>`. */
+  /** The placeholder of the value in help: `<number>`. */
   readonly value: string;
-  /** Explains it in help, with its default. */
+  /** The explanation in help, with the default. */
   readonly about: string;
   /** Completes "must be". */
   readonly rule: string;
@@ -17,7 +17,7 @@ export interface SettingRule<T> {
   readonly absent: T;
   /** The same, for a default that lies in the data folder. */
   readonly absentIn?: (data: string) => T;
-  /** Hidden from everybody: all of it, or the password in an address. */
+  /** The part that `shown` hides: the whole value, or the password in an address. */
   readonly hides?: 'all' | 'password';
   /** Names a file or a folder; in a settings file, relative to that file. */
   readonly isPath?: true;
@@ -28,7 +28,7 @@ export interface SettingRule<T> {
 /** The rule of each setting, in the order in which they are shown. */
 export type SettingRules<S> = { readonly [Name in keyof S]: SettingRule<S[Name]> };
 
-/** The settings that a table of rules gives, so that their types need not be written twice. */
+/** The type of the settings that a table of rules describes, so that it is not written twice. */
 export type SettingsOf<Rules> = {
   readonly [Name in keyof Rules]: Rules[Name] extends SettingRule<infer T> ? T : never;
 };
@@ -178,7 +178,7 @@ export function flagOf(name: string): string {
   return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** Reads all settings of a program; one error tells all that is wrong with them. */
+/** Reads all settings of a program; one error names every value that breaks its rule. */
 export class SettingsReader<S extends { readonly data: string }> {
   readonly program: string;
   readonly rules: SettingRules<S>;
@@ -266,13 +266,13 @@ export class SettingsReader<S extends { readonly data: string }> {
   }
 
   /** Reads the file that was named, which must exist, or the one in the data folder if it does. */
-  #readFile(path: string, isOwn: boolean): readonly [string, Sent][] {
+  #readFile(path: string, isDefault: boolean): readonly [string, Sent][] {
     let values: unknown;
     try {
       values = JSON.parse(readFileSync(path, 'utf8'));
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      if (isOwn && (code === 'ENOENT' || code === 'ENOTDIR')) return [];
+      if (isDefault && (code === 'ENOENT' || code === 'ENOTDIR')) return [];
       throw new SettingsError(`file ${path}: cannot be read as JSON: ${message}`);
     }
     if (typeof values !== 'object' || values === null || Array.isArray(values)) {
@@ -283,7 +283,7 @@ export class SettingsReader<S extends { readonly data: string }> {
         const hint = didYouMean(name, this.names);
         throw new SettingsError(`file ${path}: ${name} is not known${hint}`);
       }
-      if (isOwn && name === 'data') {
+      if (isDefault && name === 'data') {
         const why = 'since this file is looked for in the data folder';
         throw new SettingsError(`file ${path}: data cannot be set here, ${why}`);
       }
