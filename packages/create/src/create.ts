@@ -24,11 +24,11 @@ function fail(message: string): void {
 /** Names that npm refuses, and that of the package which the service depends on. */
 const taken = new Set([...builtinModules, 'node_modules', 'favicon.ico', 'spillway']);
 
-/** Says why a name is none that npm takes for a package and Docker for an image. */
+/** Says why npm or Docker would refuse the name; undefined if both take it. */
 function faultOf(name: string): string | undefined {
   if (taken.has(name)) return 'it is taken by Node, npm or Spillway';
   if (/^[a-z0-9][a-z0-9._-]{0,99}$/.test(name)) return undefined;
-  return 'small letters, digits, dots, - and _, with a letter or digit first, at most 100';
+  return 'use at most 100 small letters, digits, dots, - and _, first a letter or digit';
 }
 
 /** The files of the new service; in a published package they are beside this file. */
@@ -51,9 +51,9 @@ function create(folder: string): void {
     const path = join(folder, file);
     writeFileSync(path, readFileSync(path, 'utf8').replaceAll('my-service', name));
   }
-  const there = relative(process.cwd(), folder);
+  const path = relative(process.cwd(), folder);
   const steps = ['npm install', 'npm test', 'npm start'];
-  if (there !== '') steps.unshift(`cd ${quoted(there)}`);
+  if (path !== '') steps.unshift(`cd ${quoted(path)}`);
   console.log(`Made ${name}. Next:\n\n${steps.map((step) => `  ${step}`).join('\n')}`);
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   if (major < 22 || (major === 22 && minor < 18)) {
@@ -61,15 +61,15 @@ function create(folder: string): void {
   }
 }
 
-/** A path as a shell takes it for one word. */
+/** A path in quotes if a shell would not read it as one word. */
 function quoted(path: string): string {
   if (/^[\w.][\w./\\-]*$/.test(path)) return path;
   if (process.platform === 'win32') return `"${path}"`;
   return `'./${path.replaceAll("'", "'\\''")}'`;
 }
 
-/** Says what stands in the way of a folder, as the system tells it. */
-function obstacle(folder: string, error: unknown): string {
+/** Says why the folder cannot be made, by the code of the system's error. */
+function systemFault(folder: string, error: unknown): string {
   const { code = '', message } = error as NodeJS.ErrnoException;
   const reasons: Readonly<Record<string, string>> = {
     EEXIST: 'a file has this name',
@@ -96,6 +96,6 @@ if (word === '--help' || word === '-h') {
   try {
     create(folder);
   } catch (error) {
-    fail(obstacle(folder, error));
+    fail(systemFault(folder, error));
   }
 }

@@ -90,7 +90,7 @@ describe('npm create spillway', () => {
     for (const name of ['My Service', '.hidden', 'x'.repeat(101)]) {
       const { status, stderr } = create(home.path, name);
       assert.equal(status, 2);
-      assert.match(stderr, /is no name for a package: small letters, digits/);
+      assert.match(stderr, /is no name for a package: use at most 100 small letters, digits/);
     }
     for (const name of ['node_modules', 'favicon.ico', 'fs', 'worker_threads', 'spillway']) {
       const { status, stderr } = create(home.path, name);
