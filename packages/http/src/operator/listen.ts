@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { type Clock, systemClock } from 'spillway';
 import { check } from 'spillway/internal';
 
-/** The longest path of a socket, which macOS takes with seven bytes more for its first name. */
+/** The longest path of a socket: macOS takes 103 bytes, and the temporary name has 7 more. */
 const pathBytesMax = 96;
 const retryMs = 1_000;
-/** Requests of operators at once: a few scrapers and a few people, beside the streams. */
+/** Open connections: a few scrapers, a few people, and their event streams. */
 const connectionsMax = 128;
 const shutMsMax = 200;
 
@@ -33,7 +33,7 @@ export async function listen(
   return server;
 }
 
-/** Closes a server; answers that are under way have a moment to end. */
+/** Closes a server; answers that are under way have 200 ms to end. */
 export async function shut(server: Server): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve));
   server.closeIdleConnections();
@@ -64,7 +64,7 @@ export class SocketListener {
   }
 
   async start(): Promise<void> {
-    // A name of its own first: the socket appears at its path with its final mode, at once.
+    // Renamed from a temporary name, so that the socket has its final mode when it appears.
     const own = `${this.#path}.${randomBytes(3).toString('hex')}`;
     this.#server = await listen(this.#handler, { path: own });
     await chmod(own, 0o600);

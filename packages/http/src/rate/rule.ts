@@ -2,7 +2,7 @@ import { instance, integer, maybe, number, oneOf, SlidingWindow, settle } from '
 import { type RateKeyPart, shortKey } from './key.ts';
 
 /**
- * At most `limit` requests in any window, wherever it begins; used requests become free up to a
+ * At most `limit` requests in any window, wherever it begins; a request stops counting up to a
  * sixteenth of a window late.
  */
 export interface RateRule {
@@ -22,7 +22,7 @@ export interface RateRule {
 
 const dayMs = 86_400_000;
 
-/** A rule with its arithmetic and a unique name, the same on all instances. */
+/** A checked rule with its window and a unique name, the same on all instances. */
 export interface NamedRule {
   readonly name: string;
   readonly rule: RateRule;

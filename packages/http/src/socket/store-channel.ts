@@ -53,10 +53,10 @@ export interface StoreChannelStats {
 }
 
 interface Subscription {
-  /** The number of the next message to be heard, and the version of the head that told of it. */
+  /** The number of the next message, and the version of the head when the last one was read. */
   next: number;
   version: number;
-  /** True if the store told of a change since the last poll began. */
+  /** True if the watch reported a change since the last poll began. */
   isTold: boolean;
   /** Watch on the topic's head, where the store has `watch`. */
   watch: StoreWatch | undefined;
@@ -89,22 +89,22 @@ const rules = {
   random: or(callback, systemRandom),
 };
 
-/** Messages of a topic that are kept: a reader further behind has lost the oldest. */
+/** Messages of a topic that are kept: a subscriber further behind loses the oldest. */
 const ringSize = 1_024;
 const keepMs = 60_000;
 const topicsMax = 1_000;
 const groupMax = 64;
-/** The longest pause before a commit that came too late is tried again, in milliseconds. */
+/** The longest pause after a commit that another process preceded, in milliseconds. */
 const pauseMsMax = 10;
-/** Factor on `pollMs` for a store with `watch`, which is polled in case a call was missed. */
+/** Factor on `pollMs` while all watches are live: polls then only find what they missed. */
 const watchedPolls = 20;
-/** The most characters of messages that a commit tells with the change of the head. */
+/** The most characters of messages that go out with the notification of a commit. */
 const newsLengthMax = 7_000;
 
 /**
- * A channel on any store: a ring of the last 1,024 messages of each topic. A store with `watch`
- * tells subscribers short messages, or that there is one to read; without it they poll. A message
- * that a subscriber reads later than that, or than a minute, is lost and reported as lost.
+ * A channel on any store: a ring of the last 1,024 messages of each topic, kept for a minute. A
+ * store with `watch` sends short messages to the subscribers, or a sign that there is one to read;
+ * without it they poll. Messages that left the ring before they were read are reported as lost.
  */
 export class StoreChannel implements Channel, AsyncDisposable {
   readonly #options;
@@ -140,7 +140,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     this.#closing.signal.throwIfAborted();
     const { bytesMax } = this.#options;
     check(bytes.byteLength <= bytesMax, 'bytes', `at most ${bytesMax} bytes`, bytes.byteLength);
-    // A commit carries messages of other callers too, which one bad name would refuse.
+    // Checked here, since one bad name would fail the commit for other callers' messages too.
     checkStoreNames([slotName(topic, ringSize - 1)]);
     await this.#batch.add({ topic, bytes });
     this.#stats.published += 1;
@@ -154,7 +154,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     const { records } = await store.read([headName(topic)], limit);
     limit.signal.throwIfAborted();
     const subscription = this.#topics.get(topic) ?? this.#begin(topic, headOf(records[0]));
-    // One object for each call: a listener may be given twice.
+    // One object for each call: the same listener may subscribe twice.
     const own: ChannelListener = {
       message: (bytes) => listener.message(bytes),
       lost: (count) => listener.lost(count),
@@ -218,7 +218,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
     await Promise.all([this.#polling, this.#batch.idle()]);
   }
 
-  /** Appends messages of any topics in one commit, again until no other process came first. */
+  /** Appends messages of any topics in one commit; repeats it if another process came first. */
   async #append(group: BatchGroup<Message, void>): Promise<void> {
     const entries = group.take();
     const { signal } = group;
@@ -246,7 +246,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
         for (const entry of entries) entry.grant();
         return;
       }
-      // The heads that were remembered may be old: they are read before anybody waits.
+      // Remembered heads may be old: the first repetition reads them, without a pause.
       if (known.size === 0) await pause(clock, random() * pauseMsMax, signal);
       known = new Map();
     }
@@ -263,8 +263,8 @@ export class StoreChannel implements Channel, AsyncDisposable {
       this.#polling = this.#poll();
       return;
     }
-    const isTold = this.#topics.values().every(({ watch }) => watch?.isLive === true);
-    this.#timer = clock.after(isTold ? watchedPolls * pollMs : pollMs, () => {
+    const isWatched = this.#topics.values().every(({ watch }) => watch?.isLive === true);
+    this.#timer = clock.after(isWatched ? watchedPolls * pollMs : pollMs, () => {
       this.#polling = this.#poll();
     });
   }
@@ -276,7 +276,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
       using limit = deadline(clock, deadlineMs, this.#closing.signal);
       const topics = [...this.#topics];
       const heads = topics.map(([topic]) => headName(topic));
-      // Mostly the store tells of one message: the same trip reads it.
+      // A notification is mostly of one message: the same read fetches it.
       const told = topics.filter(([, { isTold }]) => isTold);
       const slots = told.map(([topic, { next }]) => slotName(topic, next));
       for (const [, subscription] of told) subscription.isTold = false;
@@ -330,8 +330,8 @@ export class StoreChannel implements Channel, AsyncDisposable {
   }
 
   /**
-   * The store was emptied, or a failover has lost commits: messages were counted anew from before
-   * `next`, and it is not known how many of them this subscriber has missed.
+   * Reads on from message `next` after the store was emptied or a failover lost commits. Numbers
+   * were then given a second time, so that the number of missed messages is unknown.
    */
   #goBack(subscription: Subscription, next: number): void {
     subscription.next = next;
@@ -378,7 +378,7 @@ function appending(topic: string, messages: readonly Uint8Array[], head: Head): 
   });
   const value = head.count + messages.length;
   const all = [head.version, ...texts].join(' ');
-  // Longer ones are read by those who are told.
+  // Subscribers read longer ones from the store.
   const news = all.length <= newsLengthMax ? all : undefined;
   return [{ name: headName(topic), ifVersion: head.version, value, news }, ...slots];
 }
