@@ -122,7 +122,7 @@ export class RedisStore implements Store, Part {
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
-  /** Rejects within `deadlineMs` if the server cannot be reached, or cannot be trusted with it. */
+  /** Rejects within `deadlineMs` if the server cannot be reached, or could lose records. */
   static async open(options: RedisStoreOptions): Promise<RedisStore> {
     const settings = settle('RedisStore', options, {
       url: maybe(word),
@@ -163,7 +163,7 @@ export class RedisStore implements Store, Part {
     };
   }
 
-  /** True while it is connected, until `close`; a cluster or a Sentinel does not tell. */
+  /** True while it is connected, until `close`; always, for a cluster or a Sentinel. */
   get ready(): boolean {
     return this.#link.isReady && !this.#closing.hasBegun;
   }
@@ -195,13 +195,13 @@ export class RedisStore implements Store, Part {
     { signal }: StoreCallOptions = {},
   ): Promise<StoreApplied> | undefined {
     checkStoreNames([name]);
-    const made = decisionScripts.get(decision.name);
-    if (made === undefined) return undefined;
+    const script = decisionScripts.get(decision.name);
+    if (script === undefined) return undefined;
     const { state, names, expiries } = this.#keys;
     const keys = [state, names, expiries, this.#records + name];
     const args = [this.#records, jsonText(argument)];
-    const asked = this.#ask(made, { keys, args, signal, doubt: true });
-    return asked.then(({ now, rows }) => ({ now, answer: JSON.parse(rows[0] as string) as Json }));
+    const answer = this.#ask(script, { keys, args, signal, doubt: true });
+    return answer.then(({ now, rows }) => ({ now, answer: JSON.parse(rows[0] as string) as Json }));
   }
 
   watch(names: readonly string[], changed: () => void): StoreWatch {
@@ -266,7 +266,7 @@ export class RedisStore implements Store, Part {
     return await untilAborted(this.#send(script, call), signal);
   }
 
-  /** Ends within the deadline, whatever the connection does; then it is replaced. */
+  /** Settles within the deadline; a connection that has not answered by then is replaced. */
   #send(script: Script, { keys, args, doubt = false }: Call): Promise<Answer> {
     if (this.#inFlight >= this.#queueMax) {
       throw new SpillwayError('LANE_FULL', `${this.#inFlight} calls of the store are under way`);
@@ -290,10 +290,10 @@ export class RedisStore implements Store, Part {
       end();
       reject(redisError(error, { doubt }));
     };
-    this.#sendOn(['EVALSHA', script.sha, ...words], doubt)
+    this.#sendReplicated(['EVALSHA', script.sha, ...words], doubt)
       .catch((error: unknown) => {
         if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
-        return this.#sendOn(['EVAL', script.lua, ...words], doubt);
+        return this.#sendReplicated(['EVAL', script.lua, ...words], doubt);
       })
       .then(answered, failed);
     this.#awaited.add(call);
@@ -302,7 +302,7 @@ export class RedisStore implements Store, Part {
     return promise;
   }
 
-  /** Gives up the calls that are due, and the connection that has not answered them. */
+  /** Rejects the calls that are due, and replaces the connection that has not answered them. */
   #expire(now: number): number {
     for (const call of this.#awaited) {
       const { dueAt, doubt, reject } = call;
@@ -316,7 +316,7 @@ export class RedisStore implements Store, Part {
   }
 
   /** Sends a command, and waits until the replicas have what it wrote. */
-  #sendOn(command: readonly string[], doubt: boolean): Promise<unknown> {
+  #sendReplicated(command: readonly string[], doubt: boolean): Promise<unknown> {
     const answer = this.#link.send(command);
     return this.#replicasMin === 0 ? answer : this.#untilReplicated(answer, doubt);
   }
@@ -328,7 +328,7 @@ export class RedisStore implements Store, Part {
     if (count.status === 'fulfilled' && Number(count.value) >= this.#replicasMin) {
       return done.value;
     }
-    const message = `redis: fewer than ${this.#replicasMin} replicas have it`;
+    const message = `redis: fewer than ${this.#replicasMin} replicas have confirmed it`;
     const error = new SpillwayError('DATABASE_LOST', message);
     throw doubt ? inDoubt(error) : error;
   }

@@ -2,7 +2,7 @@ import type { StoreWatch } from 'spillway';
 import { Watchers } from 'spillway/internal';
 import type { RedisLink, RedisSubscription } from './client.ts';
 
-/** Tells of changed names. One subscription serves all watches; it is opened with the first. */
+/** Calls watchers of changed names. All share one subscription, opened with the first watch. */
 export class Watcher {
   readonly #link: RedisLink;
   readonly #channel: string;
@@ -35,7 +35,7 @@ export class Watcher {
     for (const name of message.split('\0')) this.#watchers.tell(name);
   };
 
-  /** After a reconnect: what changed meanwhile went unheard. */
+  /** Called after a reconnect, since changes may have been missed. */
   readonly #tellAll = (): void => {
     for (const name of this.#watchers.names()) this.#watchers.tell(name);
   };
