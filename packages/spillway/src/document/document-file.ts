@@ -20,7 +20,7 @@ export async function documentTarget(path: string): Promise<string> {
     const found = await realpath(path).catch(unlessMissing);
     if (found !== undefined) return found;
     const target = join(await realpath(dirname(path)), basename(path));
-    // Writing through a link to nowhere would replace it. A file may have come into being just now.
+    // A write would replace a link to nowhere. A file that was made since `realpath` is no link.
     const isLink = (await lstat(target).catch(unlessMissing))?.isSymbolicLink() === true;
     if (isLink) throw new Error('it is a link to a file that does not exist');
     return target;
@@ -50,7 +50,7 @@ export class DocumentFile {
       const found = await stat(this.path, { bigint: true }).catch(unlessMissing);
       if (found === undefined) return await this.#keep({ text: this.#initial, stats: undefined });
       const { stats, text = '' } = this.#current ?? {};
-      // The mode and the owner may have changed even so.
+      // The new stats are returned, since the mode or the owner may have changed.
       if (stats !== undefined && isSame(found, stats)) return { text, stats: found };
       return await this.#read();
     } catch (error) {
@@ -81,7 +81,7 @@ export class DocumentFile {
   ): Promise<void> {
     try {
       if (former !== undefined && (former.mode & 0o222n) === 0n) throw new Error('it is read-only');
-      // One name for all: only the holder of the lock writes it.
+      // All processes use one temporary name: only the holder of the lock writes it.
       const temporary = `${this.path}.tmp`;
       const handle = await replaceFile(this.path, text, { temporary, like: former, beforeRename });
       await this.#keep({ text, stats: await handle.stat({ bigint: true }) }, handle);
@@ -139,7 +139,7 @@ function unlessMissing(error: unknown): undefined {
   if (field(error, 'code') !== 'ENOENT') throw error;
 }
 
-/** Names the file in an error of the file system; one of ours names it already. */
+/** Names the file in an error of the file system; a SpillwayError names it already. */
 function failed(path: string, cause: unknown): SpillwayError {
   if (cause instanceof SpillwayError) return cause;
   const message = `${path}: ${String(field(cause, 'message'))}`;

@@ -1,6 +1,6 @@
 /**
- * Counts the calls of the last `windowMs`, and the marked ones among them. Plain data of fixed
- * size: ten slots that are used in turn, so the oldest tenth is forgotten at once.
+ * Counts of the calls of the last `windowMs`, and of the marked ones among them. Plain data of
+ * fixed size: a ring of ten slots, of which the oldest is emptied as a whole.
  */
 export interface ShareWindow {
   slot: number;

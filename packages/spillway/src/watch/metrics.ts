@@ -19,8 +19,8 @@ import type { KeyedStats } from '../wait/keyed.ts';
 import { exposition, type MetricFamily, type MetricSample } from './exposition.ts';
 import type { Panel, Reading } from './panel.ts';
 
-/** The stats of each kind of part that counts something. */
-interface Counting {
+/** The stats of each kind of part that has counters. */
+interface CountedStats {
   readonly backlog: BacklogStats;
   readonly breaker: BreakerStats;
   readonly bucket: BucketStats;
@@ -59,7 +59,7 @@ const counters: Readonly<Record<string, readonly string[]>> = {
   'shared-bucket': ['taken', 'refused', 'slowed', 'trips'],
   'shared-gate': ['trips', 'refused', 'lost'],
   sqlite: ['transactions', 'groups', 'reads', 'restarts'],
-} satisfies { [Kind in keyof Counting]: readonly (keyof Counting[Kind])[] };
+} satisfies { [Kind in keyof CountedStats]: readonly (keyof CountedStats[Kind])[] };
 
 /** The same for parts of the sibling packages, which are not known here. */
 const siblingCounters: typeof counters = {
@@ -67,7 +67,7 @@ const siblingCounters: typeof counters = {
   'redis-store': ['groups'],
 };
 
-/** The label of the names in a counter that has several; `reason` for all others. */
+/** The label that tells the numbers of one counter apart; `reason` for fields not named here. */
 const nameLabels: Readonly<Record<string, string>> = { outcomes: 'outcome', relay: 'event' };
 
 type Labels = Readonly<Record<string, string>>;
@@ -154,8 +154,8 @@ function addField(
   for (const [at, item] of value.entries()) {
     const { kind, name, ...numbers }: Fields = Object(item);
     if (kind !== undefined) continue;
-    const isOne = name !== undefined && names.indexOf(String(name)) === at;
-    const label = isOne ? String(name) : String(at);
+    const isFirst = name !== undefined && names.indexOf(String(name)) === at;
+    const label = isFirst ? String(name) : String(at);
     for (const [inner, number] of Object.entries(numbers)) {
       const each = { value: number, labels: { ...labels, item: label }, isCounter: false };
       if (!Array.isArray(number)) addField(families, `${prefix}${snake(field)}_`, inner, each);
@@ -176,8 +176,8 @@ function samplesOf(
   }
   if (typeof value !== 'object' || value === null || 'kind' in value) return [];
   // Quantiles of a window are no summary: its sum and count would have to grow for ever.
-  const counted = isCounter ? (nameLabels[field] ?? 'reason') : 'state';
-  const by = 'p99' in value ? 'at' : counted;
+  const nameLabel = isCounter ? (nameLabels[field] ?? 'reason') : 'state';
+  const by = 'p99' in value ? 'at' : nameLabel;
   return Object.entries(value).flatMap(([name, number]) => {
     if (typeof number !== 'number' || (by === 'at' && name === 'count')) return [];
     return [{ labels: { ...labels, [by]: name }, value: number }];
