@@ -2,22 +2,22 @@ import assert from 'node:assert/strict';
 import type { Migration } from '../migrate.ts';
 import { decisionMigration } from './decision-schema.ts';
 
-/** The function of that name as it was, with parts of its text replaced. */
+/** The SQL function of `decisionMigration`, with parts of its text replaced. */
 function changed(name: string, ...parts: readonly (readonly [string, string])[]): string {
   const create = `create function ${name}(`;
   const statements = decisionMigration.statements as readonly string[];
   const old = statements.find((statement) => statement.startsWith(create));
-  assert(old, `no function ${name}`);
+  assert(old, `decisionMigration has no function ${name}`);
   return parts.reduce(
     (text, [from, to]) => {
-      assert(text.split(from).length === 2, `one ${from} in ${name}`);
+      assert(text.split(from).length === 2, `${name} must have this text once: ${from}`);
       return text.replace(from, to);
     },
     old.replace('create function', 'create or replace function'),
   );
 }
 
-/** A row is not null if none of its fields is. */
+/** In SQL a row is `not null` only if every field is: returns if one is missing. */
 const leaveUnknown = 'if (s is not null) is false then return; end if;';
 const begin = ['\nbegin\n', `\nbegin\n  ${leaveUnknown}\n`] as const;
 const unanswered =
@@ -25,9 +25,9 @@ const unanswered =
 const isList = "coalesce(jsonb_typeof(value), 'array') = 'array'";
 
 /**
- * The decisions give no answer about a record that is not as they write it, and change nothing.
- * Before, a field that another version left out was null: a bucket without its next slot gave out a
- * burst at every visit. A decision that they do not know has no answer either.
+ * The decisions give no answer about a record of another form, and leave it unchanged. Before, a
+ * field that another version had left out was null: a bucket without its next slot gave out a burst
+ * at every call. A decision with an unknown name has no answer either.
  */
 export const guardMigration: Migration = {
   number: 7,

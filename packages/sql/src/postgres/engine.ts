@@ -31,10 +31,10 @@ export interface PostgresStats {
   readonly lane: LaneStats;
 }
 
-const int8 = 20;
+const int8Oid = 20;
 /** The longest timeout that Postgres takes, in milliseconds. */
 const timeoutMsMax = 2 ** 31 - 1;
-/** The time in which a server has to let a store in, in milliseconds. */
+/** The longest wait for each answer of the server in `examine`, in milliseconds. */
 const openMsMax = 4_000;
 /** The oldest server with all that the store needs, as it tells its version: 12. */
 const versionMin = 120_000;
@@ -48,7 +48,7 @@ function parseInt8(text: string): number | bigint {
 }
 
 function getTypeParser(oid: number, format?: string) {
-  if (oid === int8 && format !== 'binary') return parseInt8;
+  if (oid === int8Oid && format !== 'binary') return parseInt8;
   return pg.types.getTypeParser(oid, format as 'text');
 }
 
@@ -184,7 +184,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
 
   #newClient(url = this.#url, config: pg.ClientConfig = {}): pg.Client {
     const client = new pg.Client({ ...this.#config, ...config, connectionString: url });
-    // Without a listener one that breaks would end the process.
+    // Without this listener a client that breaks would end the process.
     client.on('error', () => {});
     return client;
   }
@@ -218,7 +218,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
     }
   }
 
-  /** Ends such a connection; it is cut if the server does not answer. */
+  /** Ends a connection of `connect`; it is cut if the server does not answer. */
   async end(client: pg.Client): Promise<void> {
     using _cut = this.clock.after(graceMs, () => client.connection.stream.destroy());
     await client.end().catch(() => {});
@@ -266,7 +266,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
     }
   }
 
-  /** Waits for the sessions; when the signal aborts, those that are left are cut. */
+  /** Waits for the sessions; when `limit` aborts, those that are left are cut. */
   async close(limit: AbortSignal): Promise<void> {
     this.#closing.abort();
     await this.#lane.close({ withinMs: Infinity, signal: limit });

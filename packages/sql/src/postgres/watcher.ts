@@ -12,14 +12,14 @@ const checkMs = 15_000;
 
 /**
  * Listens for changes of records on one connection of its own, which is opened with the first watch
- * and again when it breaks. All watchers are told then as well, since a change may have been
+ * and again when it breaks. All watchers are called then as well, since a change may have been
  * missed.
  */
 export class PostgresWatcher {
   readonly #engine: PostgresEngine;
   /** The callbacks, by channel. */
   readonly #watchers = new Watchers();
-  /** The channels that the server tells of. */
+  /** The channels whose `LISTEN` the server has confirmed. */
   readonly #heard = new Set<string>();
   readonly #closing = new AbortController();
   /** Aborts when the watcher or the engine is closed. */
@@ -49,7 +49,7 @@ export class PostgresWatcher {
     };
   }
 
-  /** Hears no more; the engine stays open. */
+  /** Stops listening; the engine stays open. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#watchers.clear();
@@ -61,7 +61,7 @@ export class PostgresWatcher {
     this.#client?.query(`unlisten ${channel}`).catch(() => {});
   }
 
-  /** Tells its watchers once it listens: what changed before that went unheard. */
+  /** Listens to a channel, then calls its watchers: earlier changes may have been missed. */
   async #listenTo(channel: string): Promise<void> {
     if (this.#client === undefined || this.#heard.has(channel)) return;
     try {
@@ -103,7 +103,7 @@ export class PostgresWatcher {
           await this.#engine.end(client);
         }
       } catch {
-        // Tried again for as long as the store is open; meanwhile watchers look by themselves.
+        // Tried again while the store is open; meanwhile `isLive` is false and callers poll.
       }
       await pause(this.#engine.clock, pauseMs, signal).catch(() => {});
     }
@@ -129,7 +129,7 @@ export class PostgresWatcher {
   }
 }
 
-/** Channel names are short: the hash is that of `md5` in the commit function. */
+/** A hash, as channel names have at most 63 bytes; the commit function makes it with `md5`. */
 function channelOf(name: string): string {
   return `${notifyPrefix}${createHash('md5').update(name).digest('hex')}`;
 }
