@@ -2,14 +2,14 @@ import type { Context } from '../context.ts';
 import type { Books } from '../files/books.ts';
 import { type Field, type Fields, type InputOf, text } from './fields.ts';
 
-/** The user, or the system, that asks for an operation. */
+/** The user, or the system, on whose behalf an operation runs. */
 export interface Actor {
   readonly username: string;
   readonly isApprover: boolean;
 }
 
 /**
- * One thing that an operator can ask for. Its command, its endpoint and its form are made of this
+ * One thing that an operator can ask for. Its command, its endpoint and its form are made from this
  * description alone.
  */
 export interface Operation<F extends Fields, Out> {
@@ -32,11 +32,11 @@ export interface Operation<F extends Fields, Out> {
   readonly asks?: Question | undefined;
 }
 
-/** Words around an operation on one thing. */
+/** The texts of a dialog that confirms an operation. */
 export interface Question {
   /** Sentence about what will happen. */
   readonly text: string;
-  /** Completes a sentence about the thing when it is done. */
+  /** Follows the name of the thing in the message when it is done. */
   readonly done: string;
   /** True for what cannot be taken back. @default false */
   readonly danger?: boolean | undefined;
@@ -52,7 +52,7 @@ export function operation<F extends Fields, Out>(described: Operation<F, Out>): 
 
 const fetchMsMax = 5_000;
 
-/** The books that runs can use; on a server that has none yet, fetched first. */
+/** The books that runs can use; a server that has none yet fetches them first. */
 export async function knownBooks({ files }: Context): Promise<Books['books']> {
   const { books } = files.books;
   if (books.size > 0) return books;
@@ -60,7 +60,7 @@ export async function knownBooks({ files }: Context): Promise<Books['books']> {
   return files.books.books;
 }
 
-/** An account that is there; its name may be older than the rule for names. */
+/** The name of an existing account, which may be older than the rule for new names. */
 export const accountField: Field<string> = text({
   about: 'the name of an account',
   rule: '1 to 200 characters',

@@ -12,7 +12,7 @@ export interface PurgedTask {
   readonly record: BadTaskRecord;
 }
 
-/** All that one decision changed, and nothing else: what must be stored before it is told. */
+/** The changes of one decision, which must be stored before its reply is sent. */
 export class Changes {
   readonly runs: Set<Run> = new Set();
   readonly tasks: Set<Task> = new Set();
@@ -20,11 +20,11 @@ export class Changes {
   readonly actions: Action[] = [];
   /** Blocked workers that asked again. */
   readonly blocked: Set<string> = new Set();
-  /** Tasks that only said they are alive: a loss harms nothing, so these may be stored later. */
+  /** Tasks that only sent a heartbeat: its loss harms nothing, so it may be stored later. */
   readonly beats: Set<Task> = new Set();
 }
 
-/** An answer, and what it changed. */
+/** A reply, and the changes to store before it is sent. */
 export interface Decision<Reply> {
   readonly reply: Reply;
   readonly changes: Changes;
@@ -155,16 +155,16 @@ export interface Action {
 /** User that stands in the log for the server's own actions. */
 export const systemUser = 'fishtest.system';
 
-const messageMax = 5120;
+const messageCharsMax = 5120;
 
-/** Something that a task's worker did, or that happened to it. */
+/** Log entry for an act of a task's worker, or an event of the task. */
 export function taskAction(action: ActionName, task: Task, now: number, message?: string): Action {
   const info = task.record.worker_info;
   const about = runAction(action, task.run, info.username, now, message);
   return { ...about, worker: longName(info), task_id: task.id };
 }
 
-/** Something that a person did to a run, or that happened to it. */
+/** Log entry for an act of a user on a run, or an event of the run. */
 export function runAction(
   action: ActionName,
   run: Run,
@@ -195,7 +195,7 @@ export function workerLog(
   return { action: 'worker_log', ...about, ...place };
 }
 
-/** A worker, by its short name, gets tasks no longer, or again. */
+/** Log entry for a worker, by its short name, that was blocked or unblocked. */
 export function blockAction(
   worker: string,
   username: string,
@@ -206,5 +206,5 @@ export function blockAction(
 }
 
 function cut(message: string): string {
-  return message.length > messageMax ? message.slice(0, messageMax) : message;
+  return message.length > messageCharsMax ? message.slice(0, messageCharsMax) : message;
 }

@@ -22,13 +22,13 @@ import { type FieldErrors, runOf, type Visit } from '../visit.ts';
 import { runUrl } from './cells.ts';
 import type { RunRole } from './view.ts';
 
-/** The operations on one run that a person is asked about first. */
+/** The operations on one run that a user confirms in a dialog. */
 const actions: readonly (readonly [name: string, asks: Question])[] = [...operations].flatMap(
   ([name, { asks }]) => (asks === undefined ? [] : [[name.replace('run-', ''), asks] as const]),
 );
-const modifiable = operations.get('run-modify')?.input;
+const modifyFields = operations.get('run-modify')?.input;
 
-/** The forms that change a run: each goes through the table of operations. */
+/** The pages that change a run, each by an operation. */
 export const runActionPages: Pages = {
   ...Object.fromEntries(actions.map(([name, { done }]) => [`/tests/${name}`, action(name, done)])),
   '/tests/modify': {
@@ -45,7 +45,7 @@ export const runActionPages: Pages = {
       const { form } = visit;
       const run = await runOf(visit, form.run ?? '');
       const looks = looksOf(visit, run);
-      const input = { id: run.id, ...inputOf(modifiable, looks, form) };
+      const input = { id: run.id, ...inputOf(modifyFields, looks, form) };
       const { value, faults } = await visit.attempt('run-modify', input);
       if (faults === undefined) {
         const done = Object(value).changed ? 'was changed' : 'stays as it is';
@@ -58,7 +58,7 @@ export const runActionPages: Pages = {
   },
 };
 
-/** Takes the answer to a question about a run. */
+/** The page to which a confirmed dialog posts. */
 function action(name: string, done: string): Page {
   return {
     for: 'user',
@@ -93,7 +93,7 @@ export function runDialogs(visit: Visit, run: Run, role: RunRole): Html | undefi
     });
   });
   const looks = looksOf(visit, run);
-  const fields = inputs(fieldsOf(modifiable, looks), { values: valuesIn(looks, run.args) });
+  const fields = inputs(fieldsOf(modifyFields, looks), { values: valuesIn(looks, run.args) });
   const modify = dialog({
     id: 'modify',
     title: 'Modify this run',
@@ -125,7 +125,7 @@ function modifyPage(visit: Visit, run: Run, values: QueryTexts, errors: FieldErr
     card: { id: 'modify', title: 'What may change' },
     action: '/tests/modify',
     hidden: { run: run.id },
-    fields: fieldsOf(modifiable, looksOf(visit, run)),
+    fields: fieldsOf(modifyFields, looksOf(visit, run)),
     values,
     errors,
     submit: 'Modify the run',
