@@ -13,7 +13,7 @@ const dayUs = 86_400_000_000;
 /** Records of a page, and the cursor of the next one. */
 export type PageAnswer = HarvestAnswer<TradePage, TradePosition>;
 
-/** A way through the pages of a list whose end only the answers tell. */
+/** A method of reading a list page by page, where only the answers tell its end. */
 export interface Pager {
   /** Parameters of the page at a cursor, or the path to it. */
   ask(since: string): Query | string;
@@ -32,25 +32,25 @@ function hashOf({ text }: Found): string {
   return createHash('sha256').update(text).digest('base64url').slice(0, 16);
 }
 
-interface Turn {
+interface NextPage {
   readonly since: string;
   readonly isEnd: boolean;
   /** Hashes of records that the next answer may have again. @default none */
   readonly known?: readonly string[] | undefined;
 }
 
-/** The records that are new, and the cursor of those after them. */
-function turned(records: readonly Found[], cursor: Cursor, turn: Turn): PageAnswer {
+/** The records that are not known from the page before, and the cursor of the next page. */
+function answerOf(records: readonly Found[], cursor: Cursor, page: NextPage): PageAnswer {
   const known = new Set(cursor.known);
   const fresh = known.size === 0 ? records : records.filter((one) => !known.has(hashOf(one)));
   const items = fresh.map((one, place) => numbered(one, cursor.id + place));
   const rows = items.length === 0 ? [] : [pageOf(items)];
   const id = cursor.id + fresh.length;
-  const next: Cursor = { ...cursor, id, since: turn.since, known: turn.known ?? [] };
-  return { rows, next, isEnd: turn.isEnd };
+  const next: Cursor = { ...cursor, id, since: page.since, known: page.known ?? [] };
+  return { rows, next, isEnd: page.isEnd };
 }
 
-/** The way that is declared. */
+/** The pager for the paging that a source declares. */
 export function pagerOf(source: Declaration): Pager {
   const { pages } = source;
   if (pages.by === 'offset') return byOffset(pages);
@@ -66,13 +66,13 @@ export function pagerOf(source: Declaration): Pager {
 /** Pages of one kind. */
 export type PagesBy<By> = Extract<Declaration['pages'], { readonly by: By }>;
 
-/** A list that grows at its end: what was read is not asked for again. */
+/** For a list that grows at its end: no record is asked for twice. */
 function byOffset({ offset, limit, size }: PagesBy<'offset'>): Pager {
   return {
     ask: (since) => ({ [offset]: String(Number(since)), [limit]: String(size) }),
     read({ records }, cursor) {
       const next = String(Number(cursor.since) + records.length);
-      return turned(records, cursor, { since: next, isEnd: records.length === 0 });
+      return answerOf(records, cursor, { since: next, isEnd: records.length === 0 });
     },
   };
 }
@@ -85,17 +85,17 @@ function byPage(name: string, { page, size, first = 1 }: PagesBy<'page'>): Pager
       const number = cursor.since === '' ? first : Number(cursor.since);
       const after = String(number + 1);
       const goOn = (whole: readonly Found[]): PageAnswer =>
-        turned(whole, cursor, { since: after, isEnd: false });
+        answerOf(whole, cursor, { since: after, isEnd: false });
       if (records.length >= size) return goOn(records);
       if (records.length > 0 && (await again(after)).records.length > 0) {
-        // It may have been filled up between the two questions.
+        // It may have been filled up between the two requests.
         const whole = (await again(String(number))).records;
         if (whole.length >= size) return goOn(whole);
         const what = `${name}: page ${number} has ${whole.length} records, not ${size}`;
         throw ingestError('EXCHANGE_CHANGED', `${what}, and another follows: see pages.size`);
       }
       const known = records.map(hashOf);
-      return turned(records, cursor, { since: String(number), isEnd: true, known });
+      return answerOf(records, cursor, { since: String(number), isEnd: true, known });
     },
   };
 }
@@ -120,7 +120,7 @@ function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
       if (since === '' || since === cursor.since) return ended(name, records, cursor, since);
       // An answer that does not tell may have a next page: a wrong name must not end the harvest.
       const isMore = (more === undefined ? true : at(answer.body, more)) ?? true;
-      if (typeof isMore === 'boolean') return turned(records, cursor, { since, isEnd: !isMore });
+      if (typeof isMore === 'boolean') return answerOf(records, cursor, { since, isEnd: !isMore });
       throw fieldChanged(name, String(more), 'true or false', isMore);
     },
   };
@@ -134,10 +134,10 @@ function ended(
   next: string | undefined,
 ): PageAnswer {
   const last = { since: cursor.since, isEnd: true, known: records.map(hashOf) };
-  const answer = turned(records, cursor, last);
+  const answer = answerOf(records, cursor, last);
   if (answer.rows.length === 0 || next === undefined || next === '') return answer;
   const what = `${name}: a page with new records names itself as the next one, ${next}`;
-  throw ingestError('EXCHANGE_CHANGED', `${what}: nothing leads past it`);
+  throw ingestError('EXCHANGE_CHANGED', `${what}: the records after it cannot be reached`);
 }
 
 function byLink(name: string): Pager {
@@ -145,7 +145,7 @@ function byLink(name: string): Pager {
     ask: (since): Query | string => (since === '' ? {} : since),
     read({ records, link }, cursor) {
       if (link === undefined || link === cursor.since) return ended(name, records, cursor, link);
-      return turned(records, cursor, { since: link, isEnd: false });
+      return answerOf(records, cursor, { since: link, isEnd: false });
     },
   };
 }
@@ -178,12 +178,12 @@ function byTime(name: string, since: string, field: string, size: number | undef
       const moment = isSame
         ? { at: before.at, link }
         : { at: String(at(records.at(-1)?.value, field)) };
-      const turn = { since: JSON.stringify(moment), known };
+      const nextPage = { since: JSON.stringify(moment), known };
       if (size === undefined) {
         if (link !== undefined && link === before.link) return ended(name, records, cursor, link);
-        return turned(records, cursor, { ...turn, isEnd: link === undefined });
+        return answerOf(records, cursor, { ...nextPage, isEnd: link === undefined });
       }
-      const answer = turned(records, cursor, { ...turn, isEnd: false });
+      const answer = answerOf(records, cursor, { ...nextPage, isEnd: false });
       const isLinked = isSame && link !== undefined && link !== before.link;
       if (answer.rows.length > 0 || isLinked) return answer;
       const isFull = records.length >= size;
@@ -191,7 +191,7 @@ function byTime(name: string, since: string, field: string, size: number | undef
         return { ...answer, isEnd: true };
       }
       const what = `${name}: more than ${records.length} records at ${before.at}`;
-      throw ingestError('EXCHANGE_CHANGED', `${what}: no time leads past them`);
+      throw ingestError('EXCHANGE_CHANGED', `${what}: later records cannot be reached by time`);
     },
   };
 }
@@ -205,7 +205,7 @@ async function isCut(time: string, records: readonly Found[], again: Again): Pro
   if (records.length < 2 || after === undefined) return false;
   const later = await again(JSON.stringify({ at: after }));
   if (later.records.length === 0) return false;
-  // They may have come between the two questions.
+  // They may have come between the two requests.
   const whole = await again(JSON.stringify({ at: time }));
   return whole.records.length === records.length;
 }

@@ -144,7 +144,7 @@ const kraken: Dialect = {
   },
 };
 
-/** Kraken tells the side of the taker. */
+/** Kraken gives the taker's side, then the type of the order: market or limit. */
 function krakenTrade(product: SimulatedProduct, id: number): readonly unknown[] {
   const { timeUs, price, size, makerSide } = product.trade(id);
   const side = makerSide === 'buy' ? ['s', 'm'] : ['b', 'l'];

@@ -80,7 +80,7 @@ export class Merge implements AsyncDisposable {
     await rm(this.#scratch, { recursive: true, force: true }).catch(() => {});
   }
 
-  /** All of one product and generation; the draft has none of them yet. */
+  /** Adds all new entries of one product and generation; the draft has none of them yet. */
   async add(name: ProductName, entries: readonly RawEntry[], lines: Lines): Promise<void> {
     if ('declared' in lines) {
       // A second thread takes as much memory again for long records.
@@ -101,7 +101,7 @@ export class Merge implements AsyncDisposable {
     await using held = await this.#hold(files);
     const types = this.#draft.typesOf(name);
     const columns = rowColumns(types);
-    // In the types of now, as the bounds of keys are compared in them.
+    // Records are read in the current types, in which the bounds of keys are compared.
     const isRecords = areRecords(types);
     const source = isRecords ? `(${this.#rowsOf(name, held.paths)})` : readSql(held.paths);
     const [row = {}] = await this.#rows(`SELECT count(*) AS rows,
@@ -114,7 +114,7 @@ export class Merge implements AsyncDisposable {
       const found = `${row.rows} trades, ${row.late} of them out of order`;
       throw ingestError('TABLE_CORRUPT', `${what}: ${found}; the manifest has ${rows} in order`);
     }
-    // Straight from file to file where they are in order already.
+    // Rows that are in order already are not sorted again.
     const order = isSorted ? '' : ` ORDER BY ${columns.id}`;
     const copy = await this.#copy(`${this.#rowsOf(name, held.paths)}${order}`, types);
     this.#draft.replace(name, files, [await this.#adopt({ ...name, row: { ...row, copy } })]);
@@ -129,8 +129,8 @@ export class Merge implements AsyncDisposable {
       return;
     }
     const firstId = piece[0]?.firstId ?? 0;
-    const lastId = hullEnd(piece);
-    // Of any day: the time of a trade may be another than it was when it was first read.
+    const lastId = highestId(piece);
+    // Files of any day, since a trade may have another time than when it was first read.
     const touched = this.#draft.filesOf(name).filter((file) => {
       return file.firstId <= lastId && file.lastId >= firstId;
     });
@@ -138,7 +138,7 @@ export class Merge implements AsyncDisposable {
     this.#draft.replace(name, touched, await this.#writeDays(name));
   }
 
-  /** Writes the files with records that came again without them: the staged ones are newer. */
+  /** Rewrites files without the records that are staged again, since the staged ones are newer. */
   async #dropReplaced(name: ProductName, types: RecordTypes): Promise<void> {
     for (const file of await this.#sameKeys(types, this.#draft.filesOf(name))) {
       await using held = await this.#hold([file]);
@@ -183,7 +183,7 @@ export class Merge implements AsyncDisposable {
         const [{ file }] = piece as [RawEntry];
         throw engineError('RAW_INVALID', `${this.#folder.place}/${file}`, error);
       }
-      // One by one, to find the file that it is about.
+      // One by one, so that the error names the file that caused it.
       for (const entry of piece) await this.#stage(name, [entry], lines);
       throw error;
     }
@@ -240,7 +240,7 @@ export class Merge implements AsyncDisposable {
     for (const file of this.#draft.filesOf(name)) await this.join(name, [file]);
   }
 
-  /** Nothing may be lost between the ledger and the table. */
+  /** Throws unless all trades that the ledger has of these files are staged, and complete. */
   async #checkStage(name: ProductName, piece: readonly RawEntry[]): Promise<void> {
     const types = this.#draft.typesOf(name);
     const { id } = rowColumns(types);
@@ -253,9 +253,9 @@ export class Merge implements AsyncDisposable {
     if (Number(row.lines) !== trades)
       throw new Error(`${row.lines} trades, the ledger has ${trades}`);
     const empty = required.find((_, at) => Number(row[`count${at}`]) !== trades);
-    if (empty !== undefined) throw new Error(`${empty}: there is a row without it`);
+    if (empty !== undefined) throw new Error(`a row has no value in ${empty}`);
     const first = piece[0]?.firstId;
-    const last = hullEnd(piece);
+    const last = highestId(piece);
     if (Number(row.first) === first && Number(row.last) === last) return;
     const found = `trades from ${row.first} to ${row.last}`;
     throw new Error(`${found}, the ledger has those from ${first} to ${last}`);
@@ -279,7 +279,7 @@ export class Merge implements AsyncDisposable {
     const types = this.#draft.typesOf(name);
     const columns = rowColumns(types);
     const isKeyed = areKeyed(types);
-    // Mostly the lines come as they should be; to see that is far cheaper than to sort them.
+    // Mostly the lines are in order; counting those that are not is far cheaper than sorting.
     const [{ late } = {}] = await this.#rows(`SELECT ${lateCount('stage', columns.id)} AS late`);
     if (Number(late) > 0 || isKeyed) {
       const order = areRecords(types) ? '_time DESC' : newest;
@@ -355,7 +355,7 @@ export class Merge implements AsyncDisposable {
   }
 }
 
-/** Waits for all of them, also when one fails: none may go on behind the back of its caller. */
+/** Waits for all of them, also when one fails: none goes on after the caller has the error. */
 async function allOf<T>(work: readonly Promise<T>[]): Promise<readonly T[]> {
   await Promise.allSettled(work);
   return await Promise.all(work);
@@ -390,7 +390,7 @@ function readSql(paths: readonly string[]): string {
   return `read_parquet([${paths.map(quoted).join()}], hive_partitioning = false)`;
 }
 
-function hullEnd(piece: readonly RawEntry[]): number {
+function highestId(piece: readonly RawEntry[]): number {
   return Math.max(...piece.map(({ lastId }) => lastId));
 }
 
