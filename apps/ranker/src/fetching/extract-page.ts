@@ -26,12 +26,12 @@ export interface Extraction {
   readonly isChallenge: boolean;
 }
 
-/** Readability needs time by the square of this: 60 ms at 500, 1.2 s at 5,000 (2026-11). */
+/** Readability's time grows with the depth squared: 60 ms at 500, 1.2 s at 5,000 (2026-11). */
 const depthMax = 500;
 const elementsMax = 60_000;
-/** With less than this the next way is tried, in characters. */
+/** A shorter text, in characters, makes the next method be tried. */
 const enoughChars = 250;
-/** With a smaller share of what was found, the rest of it is part of the story too. */
+/** A story with a smaller share of the text that Readability found is replaced by all of it. */
 const storyShareMin = 0.5;
 /** Characters taken of the text of a page. */
 const textCharsMax = 400_000;
@@ -44,7 +44,7 @@ const challenge = new RegExp(
   'i',
 );
 
-/** The main text of a page: found in it, told by it for machines, or whatever looks like prose. */
+/** The main text of a page: by Readability, from its structured data, or what looks like prose. */
 export function extractPage(html: string, url: string): Extraction {
   const facts = pageFacts(html);
   const { structured, author, published, canonical, needsScripts } = facts;
@@ -99,7 +99,7 @@ function readPage(html: string, url: string): Readable | undefined {
   const options = {
     text_mode: 'Formatted',
     max_elements_to_parse: elementsMax,
-    // Their names tell what is beside the story.
+    // `storyOf` finds by class names what is not part of the story.
     keep_classes: true,
   };
   try {
@@ -109,14 +109,14 @@ function readPage(html: string, url: string): Readable | undefined {
     const all = { title: title ?? '', text: tidyText(text_content), author: byline };
     const images = imagesIn(content, url);
     const story = storyOf(content);
-    // A page of little but labels and links is shown as it is.
+    // A page of little but labels and links is kept whole.
     if (story.text.length < storyShareMin * all.text.length) return { ...all, images };
     const placed = images.map((image) => ({ ...image, at: story.placeOf(image.at) }));
     return { ...all, text: story.text, images: placed };
   } catch (error) {
-    // After such an error its memory is not to be trusted, and only a new thread has a new one.
+    // Its WebAssembly memory may be corrupt: this thread ends, since only a new one gets another.
     if ((error as Error).name === 'RuntimeError') process.exit(1);
-    // Where it finds nothing it says so by throwing.
+    // Readability throws if it finds no text.
     return undefined;
   }
 }

@@ -121,7 +121,7 @@ export class Scorer {
     }
     this.raw = model.start;
     for (let at = 1; at < sideAt + sideCount; at += 1) {
-      // Caution takes the same share of every reason.
+      // The slope, below 1 while ratings are few, scales every reason alike.
       points[at] = model.slope * (points[at] as number);
       this.raw += points[at] as number;
     }
@@ -154,7 +154,7 @@ export class Scorer {
     return sum;
   }
 
-  /** The mean of the nearest scores above the reader's mean, with caution. */
+  /** The weighted mean of nearest scores minus `start`; a weight of 1 for 0 draws it to 0. */
   #neighbours({ nearest, similarities }: Neighbours, from: number): number {
     const { rows, model } = this.#state;
     let sum = 0;
@@ -164,7 +164,7 @@ export class Scorer {
       const row = nearest[at] as number;
       if (row === noRow) break;
       const score = rows.scores[row];
-      // A rating that was taken back, or that this version does not know yet.
+      // The rating was taken back, or is newer than this version.
       if (score === undefined || Number.isNaN(score)) continue;
       const similarity = similarities[at] as number;
       this.support = Math.max(this.support, Math.min(1, similarity));
@@ -176,7 +176,7 @@ export class Scorer {
   }
 }
 
-/** The error of an article this like to a rated one, as a share of that of one like none. */
+/** The factor on `width`: 1.15 for an article like no rated one, 0.8 for one like its nearest. */
 export function spread(support: number): number {
   return 1.15 - 0.35 * support;
 }
@@ -215,12 +215,12 @@ export function explain(state: TasteState, asked: Explained): ScoreParts {
   const list = emptyNeighbours(neighboursUsed);
   const score = scoreOf(document, list);
   const sentences = without.map((raw, index) => ({ index, points: scorer.raw - raw }));
-  const weights = [...list.nearest].flatMap((row, at) =>
+  const nearest = [...list.nearest].flatMap((row, at) =>
     row === noRow ? [] : { row, similarity: list.similarities[at] as number },
   );
   const unknown = similarityUnknown(model.common);
-  const say = (similarity: number) => neighbourWeight(similarity, unknown);
-  const total = weights.reduce((sum, { similarity }) => sum + say(similarity), 1);
+  const weightOf = (similarity: number) => neighbourWeight(similarity, unknown);
+  const total = nearest.reduce((sum, { similarity }) => sum + weightOf(similarity), 1);
   const weight = model.sources[2 * source + 1] ?? 0;
   const mean = weight > 0 ? model.start + (model.sources[2 * source] as number) / weight : 0;
   const count = rows.scores.reduce(
@@ -234,8 +234,8 @@ export function explain(state: TasteState, asked: Explained): ScoreParts {
     points: scorer.points.slice(),
     words: scorer.words(columns, 0),
     sentences: sentences.sort(byWeight).slice(0, sentencesShown),
-    neighbours: weights.map(({ row, similarity }) => {
-      return { row, similarity, weight: say(similarity) / total };
+    neighbours: nearest.map(({ row, similarity }) => {
+      return { row, similarity, weight: weightOf(similarity) / total };
     }),
     source: [mean, count],
   };

@@ -21,7 +21,7 @@ export interface ReaderRule extends NewRule {
   readonly id: string;
 }
 
-/** The number of rules of a user: each is tried on every article of a list. */
+/** The most rules of a user: each is tried on every article of a list. */
 const rulesMax = 500;
 
 /** The users' mutes and boosts. */
@@ -49,7 +49,7 @@ export class Rules extends Records {
       .where('user_id', '=', userId)
       .executeTakeFirstOrThrow({ signal });
     if (count >= rulesMax) {
-      throw rankerError('RULES_FULL', `there are ${rulesMax} rules, and no more can be kept`);
+      throw rankerError('RULES_FULL', `there are ${rulesMax} rules already; remove one first`);
     }
     const { kind, field, value, points } = rule;
     const id = randomUUID();
