@@ -17,7 +17,7 @@ function changed(name: string, ...parts: readonly (readonly [string, string])[])
   );
 }
 
-/** In SQL a row is `not null` only if every field is: returns if one is missing. */
+/** Returns if a field is missing: in SQL a row is `not null` only if every field is. */
 const leaveUnknown = 'if (s is not null) is false then return; end if;';
 const begin = ['\nbegin\n', `\nbegin\n  ${leaveUnknown}\n`] as const;
 const unanswered =
