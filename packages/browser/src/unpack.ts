@@ -1,4 +1,4 @@
-// A program of its own: the package unpacks into the TMPDIR that its process was started with.
+// Unpacks the browser into TMPDIR, which `executablePath` of its package does.
 import chromium from '@sparticuz/chromium';
 
 await chromium.executablePath();
