@@ -122,7 +122,7 @@ export class RedisStore implements Store, Part {
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
-  /** Rejects within `deadlineMs` if the server cannot be reached, or could lose records. */
+  /** Rejects within `deadlineMs` if the server cannot be reached, or is unfit for a store. */
   static async open(options: RedisStoreOptions): Promise<RedisStore> {
     const settings = settle('RedisStore', options, {
       url: maybe(word),
@@ -163,7 +163,7 @@ export class RedisStore implements Store, Part {
     };
   }
 
-  /** True while it is connected, until `close`; always, for a cluster or a Sentinel. */
+  /** True while connected, until `close`; a cluster or a Sentinel always counts as connected. */
   get ready(): boolean {
     return this.#link.isReady && !this.#closing.hasBegun;
   }
