@@ -9,7 +9,7 @@ import { check } from 'spillway/internal';
 /** The longest path of a socket: macOS takes 103 bytes, and the temporary name has 7 more. */
 const pathBytesMax = 96;
 const retryMs = 1_000;
-/** Open connections: a few scrapers, a few people, and their event streams. */
+/** Connections at once, streams included: a few scrapers and a few people. */
 const connectionsMax = 128;
 const shutMsMax = 200;
 
