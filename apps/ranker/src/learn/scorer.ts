@@ -121,7 +121,7 @@ export class Scorer {
     }
     this.raw = model.start;
     for (let at = 1; at < sideAt + sideCount; at += 1) {
-      // The slope, below 1 while ratings are few, scales every reason alike.
+      // The slope, which is cautious while ratings are few, scales every reason alike.
       points[at] = model.slope * (points[at] as number);
       this.raw += points[at] as number;
     }
@@ -176,7 +176,7 @@ export class Scorer {
   }
 }
 
-/** The factor on `width`: 1.15 for an article like no rated one, 0.8 for one like its nearest. */
+/** The factor on `width`: 1.15 for an article like no rated one, 0.8 for a copy of one. */
 export function spread(support: number): number {
   return 1.15 - 0.35 * support;
 }
