@@ -46,17 +46,19 @@ function changing(places: number, serviceMs: number, shape: Service['shape'], se
   const written = { limit: 200, queueMax: 100, deadlineMs: 2_000 };
   const lane = new Lane({ name: 'calls', ...written, clock, random });
   let good = 0;
-  const call = async (priority: number): Promise<void> => {
+  const call = async (priority: number, ownMs: number): Promise<void> => {
     const client = new AbortController();
+    const deadlineAt = ownMs < Infinity ? clock.now() + ownMs : undefined;
     using _patience = clock.after(2_000, () => client.abort());
-    await lane.run((signal) => dependency.call(signal), { priority, signal: client.signal });
+    const entry = { priority, signal: client.signal, deadlineAt };
+    await lane.run((signal) => dependency.call(signal), entry);
     good += 1;
   };
-  const arrive = (perSecond: number, priority: number) => {
+  const arrive = (perSecond: number, priority: number, ownMs = Infinity) => {
     let isOver = false;
     const next = (): void => {
       if (isOver) return;
-      call(priority).catch(() => {});
+      call(priority, ownMs).catch(() => {});
       clock.after((-Math.log(1 - random()) * 1_000) / perSecond, next);
     };
     next();
@@ -69,7 +71,7 @@ function changing(places: number, serviceMs: number, shape: Service['shape'], se
     await clock.advance(seconds * 1_000);
     return good - before;
   };
-  return { service, arrive, advance };
+  return { service, dependency, arrive, advance };
 }
 
 function sumOf(counts: readonly number[]): number {
@@ -106,6 +108,21 @@ describe('a lane before a service that changes', () => {
       const { places, serviceMs, shape } = service;
       const share = after / (25 * inTimeShare(service, 1_000));
       assert.ok(share >= floor, `${share} after ${health}, ${places} x ${serviceMs}, ${shape}`);
+    }
+  });
+
+  it('comes back though most callers have less time than the work takes', async () => {
+    for (let seed = 1; seed <= 3; seed += 1) {
+      const { dependency, arrive, advance } = changing(10, 400, 'constant', seed);
+      arrive(75, 0);
+      await advance(20);
+      dependency.turn('hanging');
+      arrive(700, 0, 50);
+      await advance(20);
+      dependency.turn('well');
+      await advance(3);
+      const rate = (await advance(20)) / 20;
+      assert.ok(rate >= 0.9 * 25, `${rate} a second of 25, seed ${seed}`);
     }
   });
 

@@ -88,6 +88,20 @@ describe('the way into a lane', () => {
     assert.equal(await lane.run(ran, { deadlineAt: Infinity, signal: undefined }), 'ran');
   });
 
+  it('begins nothing for a caller whose deadline has passed, though it is free', async () => {
+    const clock = new VirtualClock();
+    await clock.advance(1_000);
+    for (const limit of [2, { fixed: 2 }]) {
+      const lane = new Lane({ name: 'x', limit, queueMax: 1, deadlineMs: 1_000, clock });
+      for (const deadlineAt of [1_000, 999, -Infinity]) {
+        assert.throws(() => lane.enter({ deadlineAt }), { code: 'DEADLINE' });
+        assert.equal(lane.tryEnter({ deadlineAt }), undefined);
+      }
+      const { inside, refused } = lane.stats;
+      assert.deepEqual([inside, refused.deadline], [0, 6]);
+    }
+  });
+
   it('turns each caller away at a deadline of its own, whoever came before it', async () => {
     const clock = new VirtualClock();
     const own = { name: 'x', limit: { fixed: 1 }, queueMax: 9, deadlineMs: 10_000, clock };

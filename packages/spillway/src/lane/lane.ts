@@ -22,6 +22,7 @@ import { Pace } from './pace.ts';
 import {
   checkEntry,
   type Entry,
+  goneBy,
   holdDuring,
   LanePermit,
   type MaybePermit,
@@ -260,8 +261,7 @@ export class Lane implements Part, AsyncDisposable {
     const weight = entry === plainEntry ? 1 : checkEntry(entry, this.#limitMax);
     this.#meter.arrive();
     if (this.#isClosed) return 'closed';
-    if (entry.makeSignal === undefined && entry.signal?.aborted) return 'aborted';
-    return this.#permits.canEverFit(weight) ? undefined : 'full';
+    return goneBy(entry, this.#clock) ?? (this.#permits.canEverFit(weight) ? undefined : 'full');
   }
 
   #turnAway(permit: LanePermit, reason: Refusal): LanePermit {

@@ -246,9 +246,13 @@ export class Pace {
   /**
    * True if a caller that will hardly be served in time may try now, before all who wait: because
    * nothing ends in time, or because nobody was inside for a while who would show what is usual.
+   * Callers with less time than work takes at its best would only prove what is known: they try
+   * when nobody else came for as long as lies between two tries.
    */
   mayTry(permit: LanePermit, now: number): boolean {
     if (now < this.#tryAt || !this.#isDoubtful(permit, now)) return false;
+    const isVain = this.isStuck && permit.dueAt - now < this.#leastMs && this.#leastMs < Infinity;
+    if (isVain && now < this.#tryAt + this.#betweenTries) return false;
     return this.isStuck || (this.#inside === 0 && now >= this.#leftAt + this.#tryMs);
   }
 

@@ -46,6 +46,13 @@ export function checkEntry(entry: Entry, weightMax: number): number {
   return weight;
 }
 
+/** The reason why nobody waits for the result any more, if that is so on arrival. */
+export function goneBy(entry: Entry, clock: Clock): 'aborted' | 'deadline' | undefined {
+  const { makeSignal, deadlineAt } = entry;
+  if (makeSignal === undefined && entry.signal?.aborted) return 'aborted';
+  return deadlineAt !== undefined && deadlineAt <= clock.now() ? 'deadline' : undefined;
+}
+
 /** The right to be inside a lane. Disposing it passes the place on; doing so twice is harmless. */
 export interface Permit extends Disposable {
   readonly weight: number;
