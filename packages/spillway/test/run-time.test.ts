@@ -114,6 +114,10 @@ describe('changes at run time', () => {
   it('a lane whose limit is a rule is not resized', () => {
     const lane = new Lane({ ...base, limit: { size: 4, sizeMax: 4, observe() {} } });
     assert.throws(() => lane.resize(2), /resize: must be of a lane whose limit is a number/);
+    for (const half of [{ size: 4 }, { size: 4, sizeMax: Number.NaN, observe() {} }]) {
+      const make = () => new Lane({ ...base, limit: half as never });
+      assert.throws(make, /limit: must be an integer from 1, .* or a Limit/);
+    }
   });
 
   it('a bucket gives the next token sooner or later, by its new rate', async () => {

@@ -103,9 +103,10 @@ export function settleLane(options: LaneOptions, isOurs: (lane: object) => boole
 }
 
 function isLimit(value: unknown): boolean {
-  const { size, fixed = size }: { size?: unknown; fixed?: unknown } = Object(value);
-  const limit = typeof value === 'number' ? value : fixed;
-  return Number.isSafeInteger(limit) && Number(limit) >= 1;
+  const isCount = (count: unknown) => Number.isSafeInteger(count) && Number(count) >= 1;
+  const { fixed, size, sizeMax, observe }: Record<keyof Limit | 'fixed', unknown> = Object(value);
+  if (typeof value === 'number' || fixed !== undefined) return isCount(fixed ?? value);
+  return isCount(size) && isCount(sizeMax) && typeof observe === 'function';
 }
 
 /** Reason for which a lane sends a caller away that did not leave by itself. */
