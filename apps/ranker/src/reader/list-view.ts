@@ -84,7 +84,7 @@ export function listView(list: ShownList, query: ListQuery): Html {
 <span class="quiet small">${countText(list, query)}</span></div>
 <a class="button little narrow-only" href="${listAddress(query)}#feeds">Feeds</a>
 <div class="group" role="group" aria-label="Order">
-${sortLink(query, 'best', 'Best')}${sortLink(query, 'newest', 'Newest')}</div>
+${sortLink(query, 'best')}${sortLink(query, 'newest')}</div>
 ${
   query.listing === 'new' &&
   query.words.length === 0 &&
@@ -118,9 +118,16 @@ function listName({ feeds }: ShownList, { feed, listing, words }: ListQuery): st
   return found === undefined ? listings[listing] : found.title || found.url;
 }
 
-function sortLink(query: ListQuery, sorting: Sorting, name: string): Html {
+/** The orders of a list: their names, and how they come about. */
+const sortings = {
+  best: ['Best', 'By score, less with age, and varied: feeds and topics take turns'],
+  newest: ['Newest', 'By time alone'],
+} satisfies Record<Sorting, readonly [name: string, title: string]>;
+
+function sortLink(query: ListQuery, sorting: Sorting): Html {
   const isPressed = query.sorting === sorting ? 'true' : undefined;
-  return html`<a class="button little" aria-current="${isPressed}"
+  const [name, title] = sortings[sorting];
+  return html`<a class="button little" aria-current="${isPressed}" title="${title}"
  href="${listAddress({ ...query, sorting })}">${name}</a>`;
 }
 
