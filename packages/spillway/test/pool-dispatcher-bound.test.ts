@@ -21,6 +21,59 @@ describe('Dispatcher: affinity', () => {
     assert.notDeepEqual(first, await split(0.75));
   });
 
+  it('has its turn by age, however many others always wait', async () => {
+    for (const workers of [1, 2]) {
+      const { clock, threads, ...scene } = await open({ workers, deadlineMs: Infinity });
+      const order: unknown[] = [];
+      const send = async (name: string, options = {}) => {
+        await scene.send(name, options);
+        await clock.advance(1);
+      };
+      for (let i = 0; i < 20; i += 1) await send(`free ${i}`);
+      await send('bound', { affinity: 'x' });
+      // Each thread ends one task of 50 ms after the other, and for each a new one comes.
+      for (let n = 20; n < 60; n += 1) {
+        for (const thread of threads) {
+          const input = [...thread.sent.values()].find((each) => !order.includes(each));
+          order.push(input);
+          const ticket = thread.begin(input);
+          await clock.advance(50);
+          await send(`free ${n}.${threads.indexOf(thread)}`);
+          thread.answer(ticket, 1, 50);
+          await turn();
+        }
+      }
+      assert.equal(order.length, 40 * workers);
+      const at = order.indexOf('bound');
+      assert.ok(at >= 20 - workers && at <= 20 + workers, `begun as number ${at}`);
+      assert.deepEqual(
+        order.slice(0, 15),
+        Array.from({ length: 15 }, (_, i) => `free ${i}`),
+      );
+    }
+  });
+
+  it('lets those of a higher priority go first, also if they came later', async () => {
+    const { thread, clock, ...scene } = await open();
+    const first = await scene.send('first');
+    const ticket = thread.begin('first');
+    await scene.send('second');
+    await clock.advance(1);
+    await scene.send('bound', { affinity: 'x', priority: 1 });
+    await scene.send('low');
+    await clock.advance(1);
+    await scene.send('high', { priority: 2 });
+    thread.answer(ticket, 1, 50);
+    await first.promise;
+    await turn();
+    assert.deepEqual([...thread.sent.values()], ['first', 'second', 'high']);
+    thread.answer(thread.begin('second'), 1, 50);
+    await turn();
+    thread.answer(thread.begin('high'), 1, 50);
+    await turn();
+    assert.deepEqual([...thread.sent.values()].slice(3), ['bound', 'low']);
+  });
+
   it('lets none overtake those of its affinity when the pool is resized', async () => {
     const { dispatcher, threads, ...scene } = await open({ concurrency: 2 });
     const affinity = 'x';

@@ -295,13 +295,19 @@ export class Dispatcher implements WorkerEvents {
     if (this.#isPaused) return;
     const { serving } = this.#workers;
     const queue = this.#queue;
+    const { hasBound } = queue;
+    this.#boundBefore = this.#boundBefore.filter(({ worker }) => worker !== undefined);
     for (let task = queue.next(); task; task = queue.next()) {
-      const worker = leastBusy(serving, task);
+      const next = task;
+      // A place that an older bound task waits for is kept: free ones would take it for ever.
+      const isKept = hasBound && this.#dispatchBound(next);
+      const able = isKept ? serving.filter((_, at) => !this.#nextBound(at, next)) : serving;
+      const worker = leastBusy(able, next);
       if (worker === undefined) break;
-      queue.take(task);
-      worker.assign(task);
+      queue.take(next);
+      worker.assign(next);
     }
-    this.#dispatchBound();
+    if (hasBound) this.#dispatchBound();
     if (queue.next() === undefined) steal(serving);
     // All of them: a getter of an input that is copied may resize the pool meanwhile.
     for (const worker of this.#workers.all) {
@@ -310,19 +316,31 @@ export class Dispatcher implements WorkerEvents {
     this.#workers.noticeWear();
   };
 
-  #dispatchBound(): void {
-    const queue = this.#queue;
-    const before = this.#boundBefore.filter(({ worker }) => worker !== undefined);
-    this.#boundBefore = before;
+  /**
+   * Sends the bound tasks for which there is room, or of these only those whose turn is before that
+   * of `free`; true if one of them has to wait for a place.
+   */
+  #dispatchBound(free?: PoolTask): boolean {
+    let isWaiting = false;
     for (const [index, worker] of this.#workers.serving.entries()) {
-      for (let task = queue.nextBoundTo(index); task; task = queue.nextBoundTo(index)) {
-        const { affinity } = task;
-        if (!worker?.hasRoom(task) || this.#isHeldBack(index)) break;
-        if (before.some((other) => other.affinity === affinity)) break;
-        queue.remove(task);
+      for (let task = this.#nextBound(index, free); task; task = this.#nextBound(index, free)) {
+        if (!worker?.hasRoom(task)) {
+          isWaiting = true;
+          break;
+        }
+        this.#queue.remove(task);
         worker.assign(task);
       }
     }
+    return isWaiting;
+  }
+
+  /** The next task bound to the worker of this index, if its turn is before that of `free`. */
+  #nextBound(index: number, free: PoolTask | undefined): PoolTask | undefined {
+    const task = this.#queue.nextBoundTo(index);
+    if (task === undefined || (free !== undefined && !isBefore(task, free))) return undefined;
+    const isBehind = this.#boundBefore.some(({ affinity }) => affinity === task.affinity);
+    return isBehind || this.#isHeldBack(index) ? undefined : task;
   }
 
   /** True while a worker that leaves this index has tasks bound to it: none may overtake them. */
@@ -365,4 +383,9 @@ export class Dispatcher implements WorkerEvents {
       if (isAwaited) task.refuse(new SpillwayError('WORKER_LOST', message, { cause }));
     }
   }
+}
+
+/** True if the first task has a higher priority, or the same and came earlier. */
+function isBefore(a: PoolTask, b: PoolTask): boolean {
+  return a.priority === b.priority ? a.arrivedAt < b.arrivedAt : a.priority > b.priority;
 }

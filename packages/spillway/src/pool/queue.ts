@@ -59,6 +59,10 @@ export class TaskQueue {
     this.#free.take(task);
   }
 
+  get hasBound(): boolean {
+    return this.#bound.some(({ size }) => size > 0);
+  }
+
   /** The next task bound to this worker; `remove` takes it out. */
   nextBoundTo(index: number): PoolTask | undefined {
     return this.#bound[index]?.first;
