@@ -188,5 +188,7 @@ describe('Breaker', () => {
     assert.throws(() => consecutiveFailures(0), /failuresMax: must be an integer from 1, got 0/);
     const share = { share: 0, windowMs: 1, callsMin: 1 };
     assert.throws(() => failureShare(share), /share: must be a number above 0, up to 1, got 0/);
+    const misspelt = { share: 0.5, windowms: 1, callsMin: 1 } as never;
+    assert.throws(() => failureShare(misspelt), /windowms: is not an option; did you mean windowM/);
   });
 });

@@ -3,7 +3,7 @@ import type { Worker } from './worker.ts';
 
 type Serving = readonly (Worker | undefined)[];
 
-/** The worker with room for the task that has the fewest: so batches stay whole and even. */
+/** The worker with room for the task that has the fewest tasks, so that all have equally many. */
 export function leastBusy(workers: Serving, task: PoolTask): Worker | undefined {
   let best: Worker | undefined;
   for (const worker of workers) {
@@ -22,7 +22,8 @@ export function steal(workers: Serving): void {
 }
 
 function stealFor(idle: Worker, workers: Serving): void {
-  // A worker with nothing to do also helps those that could begin more, but may be stuck in one.
+  // A worker with a few tasks takes only tasks that a busy one cannot begin yet. One without any
+  // also takes tasks that the other could begin, but for one: that one may hold up its thread.
   const isEmpty = idle.tasks.size === 0;
   const left = isEmpty ? 1 : 0;
   const surplusOf = (worker: Worker) => (isEmpty ? worker.tasks.size : worker.prefetched) - left;

@@ -121,10 +121,12 @@ export class Worker {
     return Math.min(this.tasks.size, this.#settings.concurrency);
   }
 
+  /** Tasks that were sent ahead: it cannot begin them yet. */
   get prefetched(): number {
     return this.tasks.size - this.inside;
   }
 
+  /** True when it could begin another task at once. */
   get isIdle(): boolean {
     return this.tasks.size < this.#settings.concurrency;
   }
