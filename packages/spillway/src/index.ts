@@ -32,8 +32,6 @@ export type { HarvestOptions } from './harvest/harvest.ts';
 export { Harvest, type HarvestStats } from './harvest/harvest.ts';
 export type { HarvestOutcome, HarvestSourceStats, HarvestStatus } from './harvest/run.ts';
 export {
-  type CursorSourceOptions,
-  cursorSource,
   type HarvestAnswer,
   type HarvestBatch,
   type HarvestCheckpoint,

@@ -1,24 +1,43 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, it } from 'node:test';
-import { cursorSource, Harvest, MemoryStore, rangeSource, type Store, storeSink } from 'spillway';
+import {
+  Harvest,
+  type HarvestAnswer,
+  type HarvestSource,
+  type Json,
+  MemoryStore,
+  rangeSource,
+  type Store,
+  storeSink,
+} from 'spillway';
 import { ids, numbers, rowsOf, scene, wait } from './harvest-scene.ts';
 
-describe('cursorSource', () => {
+/** Pages found one after another, each by the answer to the one before. */
+function cursors<Position extends Json>(
+  from: Position,
+  fetch: (cursor: Position, signal: AbortSignal) => Promise<HarvestAnswer<number, Position>>,
+): HarvestSource<number, Position> {
+  return {
+    name: 'c',
+    from,
+    pageAt: (position) => ({ from: position, to: undefined }),
+    fetch: (page, signal) => fetch(page.from, signal),
+  };
+}
+
+describe('a source whose pages are not known before', () => {
   it('follows cursors, each found in the answer before, until one leads nowhere', async () => {
     const { clock, store, server } = scene();
     const sink = storeSink<number, string>(store, (batch) =>
       batch.pages.map(({ from, rows }) => ({ name: `rows/${from}`, ifVersion: 0, value: rows })),
     );
     let newest = 5;
-    const source = cursorSource<number, string>({
-      name: 'c',
-      from: 'c0',
-      fetch: async (cursor, signal) => {
-        const at = Number(cursor.slice(1));
-        const next = at < newest ? `c${at + 1}` : cursor;
-        return server.answer(at, { rows: at < newest ? [at] : [], next }, signal);
-      },
+    const source = cursors('c0', async (cursor, signal) => {
+      const at = Number(cursor.slice(1));
+      const isEnd = at === newest;
+      const next = isEnd ? cursor : `c${at + 1}`;
+      return server.answer(at, { rows: isEnd ? [] : [at], next, isEnd }, signal);
     });
     const harvest = new Harvest<number, string>({ sink, store, clock });
     const [first] = await clock.run(harvest.run([source]));
@@ -37,13 +56,9 @@ describe('cursorSource', () => {
       seen.add(`commit ${request.getStore()}`);
       return [];
     });
-    const source = cursorSource<number, number>({
-      name: 'c',
-      from: 0,
-      fetch: async (at, signal) => {
-        seen.add(`fetch ${request.getStore()}`);
-        return server.answer(at, { rows: [at], next: at < 9 ? at + 1 : undefined }, signal);
-      },
+    const source = cursors(0, async (at, signal) => {
+      seen.add(`fetch ${request.getStore()}`);
+      return server.answer(at, { rows: [at], next: at < 9 ? at + 1 : undefined }, signal);
     });
     const harvest = new Harvest<number>({ sink, store, clock, batchPages: 3 });
     const [outcome] = await clock.run(request.run('night', () => harvest.run([source])));
@@ -67,16 +82,12 @@ describe('cursorSource', () => {
       },
     };
     const asked: number[] = [];
-    const source = cursorSource<number, number>({
-      name: 'c',
-      from: 0,
-      fetch: async (at, signal) => {
-        asked.push(at);
-        // The first answer for page 5 comes only while page 6 is committed.
-        const isLate = at === 5 && asked.length === 6;
-        await wait(clock, isLate ? 140 : 20 + at, signal);
-        return { rows: [at], next: at < 9 ? at + 1 : undefined };
-      },
+    const source = cursors(0, async (at, signal) => {
+      asked.push(at);
+      // The first answer for page 5 comes only while page 6 is committed.
+      const isLate = at === 5 && asked.length === 6;
+      await wait(clock, isLate ? 140 : 20 + at, signal);
+      return { rows: [at], next: at < 9 ? at + 1 : undefined };
     });
     const own = { sink, store, clock, windowMax: 1, batchMsMax: 0 };
     const [outcome] = await clock.run(new Harvest<number>(own).run([source]));
@@ -87,12 +98,9 @@ describe('cursorSource', () => {
 
   it('ends for good at a cursor that has no next', async () => {
     const { clock, store, server } = scene();
-    const source = cursorSource<number, number>({
-      name: 'c',
-      from: 0,
-      fetch: (at, signal) =>
-        server.answer(at, { rows: [at], next: at < 3 ? at + 1 : undefined }, signal),
-    });
+    const source = cursors(0, (at, signal) =>
+      server.answer(at, { rows: [at], next: at < 3 ? at + 1 : undefined }, signal),
+    );
     const harvest = new Harvest<number>({ sink: storeSink(store, () => []), store, clock });
     const [outcome] = await clock.run(harvest.run([source]));
     assert.deepEqual([outcome?.checkpoint?.isEnd, outcome?.checkpoint?.rows], [true, 4]);
@@ -129,6 +137,25 @@ describe('rangeSource', () => {
       if (short === 'gap') assert.deepEqual(await rowsOf(store, 'gap'), [0, 1, 2, 3, 4, 9]);
       if (short === 'retry') assert.match(outcome?.checkpoint?.gaps[0]?.reason ?? '', /6 of/);
     }
+  });
+});
+
+describe('rangeSource: options', () => {
+  it('are checked when it is made, and unknown ones refused', () => {
+    const rule = {
+      name: 'x',
+      from: 1,
+      to: 9,
+      pageSize: 2,
+      idOf: Number,
+      fetch: async () => [],
+    };
+    const wrong = (change: object) => () => rangeSource<number>({ ...rule, ...change });
+    assert.throws(wrong({ pagesize: 2 }), /rangeSource: pagesize: is not an option; did you mean/);
+    assert.throws(wrong({ to: 0 }), /rangeSource: to: must be an integer from 1, got 0/);
+    assert.throws(wrong({ pageSize: '2' }), /rangeSource: pageSize: must be an integer from 1/);
+    assert.throws(wrong({ idOf: undefined }), /rangeSource: idOf: must be a function/);
+    assert.throws(wrong({ short: 'no' }), /rangeSource: short: must be 'gap' or 'retry' or/);
   });
 });
 

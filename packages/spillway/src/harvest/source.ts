@@ -1,7 +1,6 @@
-import { isDeepStrictEqual } from 'node:util';
-import { check, checkInteger } from '../base/check.ts';
 import { SpillwayError } from '../base/errors.ts';
 import type { Json } from '../base/json.ts';
+import { callback, integer, oneOf, or, settle, word } from '../base/options.ts';
 import { fenced } from '../shared/lease.ts';
 import type { Store, StoreChange } from '../store/store.ts';
 
@@ -68,11 +67,15 @@ export interface RangeSourceOptions<Row> {
 
 /** Ids from `from` to `to`: all pages are known at once, so they can be fetched side by side. */
 export function rangeSource<Row>(options: RangeSourceOptions<Row>): HarvestSource<Row> {
-  const { name, from, to, pageSize, short = 'gap' } = options;
-  checkInteger('from', from, Number.MIN_SAFE_INTEGER);
-  checkInteger('to', to, from);
-  checkInteger('pageSize', pageSize, 1);
-  check(['gap', 'retry', 'accept'].includes(short), 'short', "'gap', 'retry' or 'accept'", short);
+  const { name, from, to, pageSize, idOf, fetch, short } = settle('rangeSource', options, {
+    name: word,
+    from: integer(Number.MIN_SAFE_INTEGER),
+    to: integer(Object(options).from),
+    pageSize: integer(1),
+    idOf: callback,
+    fetch: callback,
+    short: or(oneOf('gap', 'retry', 'accept'), 'gap'),
+  });
   return {
     name,
     from,
@@ -80,10 +83,10 @@ export function rangeSource<Row>(options: RangeSourceOptions<Row>): HarvestSourc
     pagesLeft: (at) => Math.max(0, Math.ceil((to - at) / pageSize)),
     async fetch(page, signal) {
       const range = { from: page.from, to: page.to as number };
-      const found = await options.fetch(range, signal);
-      const rows = inRange(found, options.idOf, range);
+      const found = await fetch(range, signal);
+      const rows = inRange(found, idOf, range);
       if (short === 'accept' || rows.length === range.to - range.from) return { rows };
-      if (short === 'gap') return { rows, missing: missingIds(rows, options.idOf, range) };
+      if (short === 'gap') return { rows, missing: missingIds(rows, idOf, range) };
       const message = `${name}: ${rows.length} of the ids from ${range.from} to ${range.to - 1}`;
       throw new SpillwayError('HARVEST_SHORT', message);
     },
@@ -113,38 +116,6 @@ function missingIds<Row>(
     next = id + 1;
   }
   return missing;
-}
-
-export interface CursorSourceOptions<Row, Position extends Json> {
-  /** Names its lease and its checkpoint. */
-  readonly name: string;
-  /** The cursor of the first page. */
-  readonly from: Position;
-  /** Gets the page that begins at the cursor, and the cursor of the next one. */
-  readonly fetch: (
-    cursor: Position,
-    signal: AbortSignal,
-  ) => Promise<Omit<HarvestAnswer<Row, Position>, 'missing'>>;
-}
-
-/**
- * Pages found one after another, each by the answer to the one before. A page that leads to itself
- * is the end for now, and what it holds is left for when it leads on: so no row comes twice.
- */
-export function cursorSource<Row, Position extends Json>(
-  options: CursorSourceOptions<Row, Position>,
-): HarvestSource<Row, Position> {
-  const { name, from } = options;
-  return {
-    name,
-    from,
-    pageAt: (position) => ({ from: position, to: undefined }),
-    async fetch(page, signal) {
-      const answer = await options.fetch(page.from, signal);
-      if (!isDeepStrictEqual(answer.next, page.from)) return answer;
-      return { rows: [], next: page.from, isEnd: true };
-    },
-  };
 }
 
 /** A part of the range that was passed over, to be asked for again. */
