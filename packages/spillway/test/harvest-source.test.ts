@@ -33,7 +33,7 @@ describe('a source whose pages are not known before', () => {
       batch.pages.map(({ from, rows }) => ({ name: `rows/${from}`, ifVersion: 0, value: rows })),
     );
     let newest = 5;
-    const source = cursors('c0', async (cursor, signal) => {
+    const source = cursors<string>('c0', async (cursor, signal) => {
       const at = Number(cursor.slice(1));
       const isEnd = at === newest;
       const next = isEnd ? cursor : `c${at + 1}`;
@@ -56,7 +56,7 @@ describe('a source whose pages are not known before', () => {
       seen.add(`commit ${request.getStore()}`);
       return [];
     });
-    const source = cursors(0, async (at, signal) => {
+    const source = cursors<number>(0, async (at, signal) => {
       seen.add(`fetch ${request.getStore()}`);
       return server.answer(at, { rows: [at], next: at < 9 ? at + 1 : undefined }, signal);
     });
@@ -82,7 +82,7 @@ describe('a source whose pages are not known before', () => {
       },
     };
     const asked: number[] = [];
-    const source = cursors(0, async (at, signal) => {
+    const source = cursors<number>(0, async (at, signal) => {
       asked.push(at);
       // The first answer for page 5 comes only while page 6 is committed.
       const isLate = at === 5 && asked.length === 6;
@@ -98,7 +98,7 @@ describe('a source whose pages are not known before', () => {
 
   it('ends for good at a cursor that has no next', async () => {
     const { clock, store, server } = scene();
-    const source = cursors(0, (at, signal) =>
+    const source = cursors<number>(0, (at, signal) =>
       server.answer(at, { rows: [at], next: at < 3 ? at + 1 : undefined }, signal),
     );
     const harvest = new Harvest<number>({ sink: storeSink(store, () => []), store, clock });

@@ -118,6 +118,9 @@ describe('Permits: taking and giving', () => {
     const own = new Line({ sizeMax: 4, guaranteed: 3, parent: middle });
     assert.equal(own.permits.canEverFit(3), true);
     assert.deepEqual([own.permits.canEverFit(4), own.permits.canEverFit(5)], [true, false]);
+    const full = new Line({ sizeMax: 3 });
+    const all = new Line({ sizeMax: 4, guaranteed: 3, parent: full });
+    assert.deepEqual([all.permits.canEverFit(3), all.permits.canEverFit(4)], [true, false]);
   });
 });
 
@@ -341,5 +344,31 @@ describe('Permits: whose turn it is', () => {
     // It was the turn of the direct callers, who have number 1 now; number 2 is nobody.
     assert.equal(root.serve(), a);
     assert.equal(root.serve(), root);
+  });
+
+  it('leaves the turn where it is when another lane leaves', () => {
+    const root = new Line();
+    const lines = [1, 2, 3, 4].map(() => new Line({ parent: root }));
+    const [a, b, c, d] = lines as [Line, Line, Line, Line];
+    a.wait(1);
+    root.serve();
+    d.permits.leave();
+    for (const line of [root, a, b, c]) line.wait(1, 1);
+    assert.equal(root.serve(), b);
+    c.queue.length = 0;
+    c.permits.wait(-1);
+    c.permits.wait(-1);
+    c.permits.leave();
+    assert.equal(root.serve(), root, 'those who come after the last lane');
+  });
+
+  it('begins the turns with its first lane when one more comes', () => {
+    const root = new Line();
+    const a = new Line({ parent: root });
+    a.wait(1);
+    root.serve();
+    const b = new Line({ parent: root });
+    for (const line of [root, a, b]) line.wait(1);
+    assert.deepEqual([root.serve(), root.serve(), root.serve()], [a, b, root]);
   });
 });
