@@ -41,9 +41,17 @@ describe('Document under pressure', () => {
   it('leaves out a change that does not end in time, and goes on', async () => {
     using folder = temporary();
     const path = join(folder.path, 'value.json');
-    await using document = await Document.open({ path, initial: 0, deadlineMs: 200 });
-    const stuck = document.transaction(() => new Promise<number>(() => {}));
-    await assert.rejects(stuck, { code: 'DEADLINE' });
+    const clock = new VirtualClock();
+    await using document = await Document.open({ path, initial: 0, deadlineMs: 200, clock });
+    const begun = Promise.withResolvers<void>();
+    const stuck = document.transaction(() => {
+      begun.resolve();
+      return new Promise<number>(() => {});
+    });
+    await begun.promise;
+    const late = assert.rejects(stuck, { code: 'DEADLINE' });
+    await clock.advance(200);
+    await late;
     assert.equal(await document.transaction((n) => n + 1), 1);
   });
 
