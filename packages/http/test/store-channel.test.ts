@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MemoryStore, type Store, seededRandom } from 'spillway';
+import { MemoryStore, metrics, Panel, type Store, seededRandom } from 'spillway';
 import { FaultyStore, VirtualClock } from 'spillway/testing';
 import { type Channel, type ChannelListener, StoreChannel } from 'spillway-http';
 
@@ -91,6 +91,10 @@ describe('StoreChannel', () => {
       await assert.rejects(channel.subscribe(topic, new Ear()), { code: 'ERR_ASSERTION' });
     }
     assert.equal(channel.stats.published, 6);
+    const panel = new Panel();
+    panel.watch('news', channel);
+    const lines = metrics(panel).split('\n');
+    assert.ok(lines.includes('spillway_store_channel_published_total{store_channel="news"} 6'));
   });
 
   const tellings = [

@@ -26,14 +26,14 @@ describe('Batch', () => {
     const first = [batch.add(1), batch.add(2)];
     await clock.advance(5);
     const second = [batch.add(3), batch.add(4)];
-    assert.deepEqual(batch.stats, { waiting: 2, running: 2, groups: 0 });
+    assert.deepEqual(batch.stats, { kind: 'batch', waiting: 2, running: 2, groups: 0 });
     assert.deepEqual(await clock.run(Promise.all([...first, ...second])), [2, 4, 6, 8]);
     assert.deepEqual(groups, [
       [1, 2],
       [3, 4],
     ]);
     await batch.idle();
-    assert.deepEqual(batch.stats, { waiting: 0, running: 0, groups: 2 });
+    assert.deepEqual(batch.stats, { kind: 'batch', waiting: 0, running: 0, groups: 2 });
     assert.equal(clock.pending, 0);
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Breaker, Bucket, Lane, metrics, Panel, Retry } from 'spillway';
+import { Batch, Breaker, Bucket, Lane, metrics, Panel, Retry } from 'spillway';
 
 describe('metrics', () => {
   it('writes the numbers of all parts for Prometheus, without any framework', async () => {
@@ -34,6 +34,8 @@ describe('metrics', () => {
     const panel = new Panel();
     const retry = new Retry();
     panel.watch('calls', retry);
+    const full = () => new Error('full');
+    panel.watch('commits', new Batch({ call: async () => {}, full }));
     panel.watch('odd', { stats: { kind: '3d', size: 1 } });
     panel.watch('empty', { stats: { kind: '', size: 2 } });
     panel.watch('hub', {
@@ -43,6 +45,7 @@ describe('metrics', () => {
     const lines = metrics(panel).split('\n');
     assert.ok(lines.includes('# TYPE spillway_retry_calls_total counter'), lines.join('\n'));
     assert.ok(lines.includes('spillway_retry_calls_total{retry="calls"} 1'));
+    assert.ok(lines.includes('spillway_batch_groups_total{batch="commits"} 0'));
     assert.ok(lines.includes('spillway_part_size{part="odd"} 1'));
     assert.ok(lines.includes('spillway_part_size{part="empty"} 2'));
     assert.ok(lines.includes('spillway_hub_open{hub="hub"} 3'));

@@ -42,6 +42,7 @@ export interface StoreChannelOptions {
 }
 
 export interface StoreChannelStats {
+  readonly kind: 'store-channel';
   readonly published: number;
   readonly received: number;
   /** Messages that had been overwritten or had expired when this instance came to read them. */
@@ -133,7 +134,7 @@ export class StoreChannel implements Channel, AsyncDisposable {
 
   get stats(): StoreChannelStats {
     const { waiting, running } = this.#batch.stats;
-    return { ...this.#stats, pending: waiting + running };
+    return { kind: 'store-channel', ...this.#stats, pending: waiting + running };
   }
 
   async publish(topic: string, bytes: Uint8Array): Promise<void> {

@@ -83,6 +83,7 @@ export interface BatchOptions<Item, Result> {
 }
 
 export interface BatchStats {
+  readonly kind: 'batch';
   readonly waiting: number;
   /** Items of the group under way. */
   readonly running: number;
@@ -119,7 +120,8 @@ export class Batch<Item, Result> {
   }
 
   get stats(): BatchStats {
-    return { waiting: this.#waiting.size, running: this.#taken.size, groups: this.#groups };
+    const waiting = this.#waiting.size;
+    return { kind: 'batch', waiting, running: this.#taken.size, groups: this.#groups };
   }
 
   /** Resolves with what the call grants to this item. */

@@ -14,6 +14,7 @@ import type { LeaseStats } from '../shared/lease.ts';
 import type { SharedBreakerStats } from '../shared/shared-breaker.ts';
 import type { SharedBucketStats } from '../shared/shared-bucket.ts';
 import type { SqliteFileStats } from '../sqlite/file.ts';
+import type { BatchStats } from '../wait/batch.ts';
 import type { EveryStats } from '../wait/every.ts';
 import type { KeyedStats } from '../wait/keyed.ts';
 import { exposition, type MetricFamily, type MetricSample } from './exposition.ts';
@@ -22,6 +23,7 @@ import type { Panel, Reading } from './panel.ts';
 /** The stats of each kind of part that has counters. */
 interface CountedStats {
   readonly backlog: BacklogStats;
+  readonly batch: BatchStats;
   readonly breaker: BreakerStats;
   readonly bucket: BucketStats;
   readonly document: DocumentStats;
@@ -43,6 +45,7 @@ interface CountedStats {
 /** The fields that only ever grow, which Prometheus must be told; all others are gauges. */
 const counters: Readonly<Record<string, readonly string[]>> = {
   backlog: ['added', 'merged', 'done', 'failed', 'dropped'],
+  batch: ['groups'],
   breaker: ['calls', 'failures', 'opened', 'refused'],
   bucket: ['taken', 'refused', 'slowed'],
   document: ['transactions', 'writes'],
@@ -65,6 +68,7 @@ const counters: Readonly<Record<string, readonly string[]>> = {
 const siblingCounters: typeof counters = {
   hub: ['messagesIn', 'messagesOut', 'dropped', 'refused', 'closed', 'relay'],
   'redis-store': ['groups'],
+  'store-channel': ['published', 'received', 'lost', 'failures'],
 };
 
 /** The label that tells the numbers of one counter apart; `reason` for fields not named here. */
