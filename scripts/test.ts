@@ -18,10 +18,11 @@ const heavy =
 /** Names of test files that start whole services or many rounds. */
 const long = new RegExp(
   [
-    'access|bad-input|bench|books|browser|burst|commands|corpus|crowd|day|docs|embedder|examples',
-    'exchange|faults|feed|follow|gradient|guide|harvest|hostile|jumps|kill|large|live|never-worse',
-    'operator|pack|pages|pgn|pool-|primary|processes|promise|random|ranker|read|receive|served',
-    'service|shared-gate|source|start|storage|terminal|train|transactions',
+    'access|bad-input|bench|books|browser|burst|commands|corpus|crash|crowd|day|docs|embedder',
+    'examples|exchange|faults|feed|follow|gradient|guide|harvest|hostile|jumps|kill|lane-change',
+    'lane-overload|large|live|never-worse|operator|pack|pages|pgn|pool-|primary|processes|promise',
+    'random|ranker|read|receive|served|service|shared-gate|source|start|storage|terminal|train',
+    'transactions',
   ].join('|'),
 );
 /** Names of tests that try thousands of orders of events, or a long time of a whole fleet. */
