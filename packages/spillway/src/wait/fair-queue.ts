@@ -148,7 +148,10 @@ export class FairQueue<Member extends RingMember & Ordered> {
     this.remove(member);
   }
 
-  /** True if at most that many members are served before a newcomer, in order of arrival. */
+  /**
+   * True if at most that many members are to be served before a newcomer: all of a higher priority,
+   * and of each key at most as many as its own key then has. A turn that is left over adds one.
+   */
   hasAhead({ priority, key }: Ordered, most: number): boolean {
     let ahead = 0;
     for (let at = this.#levels.length - 1; at >= priority; at -= 1) {
