@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Breaker, Bucket, consecutiveFailures, Keyed, Lane } from 'spillway';
+import { Breaker, Bucket, consecutiveFailures, Keyed, Lane, outbound } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 
 describe('Keyed', () => {
@@ -54,5 +54,22 @@ describe('Keyed', () => {
     const buckets = new Keyed({ make: () => new Bucket({ ratePerSecond: 1, queueMax: 0, clock }) });
     assert.deepEqual([buckets.for('a').tryTake(), buckets.for('a').tryTake()], [true, false]);
     assert.equal(buckets.for('b').tryTake(), true);
+  });
+
+  it('keeps an outbound whose breaker is open, or that somebody waits for', async () => {
+    const clock = new VirtualClock();
+    const make = () => {
+      const breaker = new Breaker({ rule: consecutiveFailures(1), clock });
+      const rate = { ratePerSecond: 1, burst: 1, queueMax: 9, clock };
+      return outbound({ breaker, rate, retry: false, clock });
+    };
+    const hosts = new Keyed({ make, keysMax: 1, idleMs: 0, clock });
+    const host = hosts.for('slow');
+    await host.run(async () => {});
+    const waiting = host.run(() => Promise.reject(new Error('down')));
+    await clock.advance(0);
+    assert.throws(() => hosts.for('other'), { code: 'KEYS_FULL' }, 'a call waits for a token');
+    await assert.rejects(clock.run(waiting), /down/);
+    assert.throws(() => hosts.for('other'), { code: 'KEYS_FULL' }, 'its breaker is open');
   });
 });

@@ -81,10 +81,15 @@ export class Keyed<Part extends object> {
   }
 }
 
-/** True if anybody is inside or waits, or a breaker is not closed. */
+/** True if anybody is inside or waits, or a breaker is not closed, here or in a part inside. */
 function isBusy(part: object): boolean {
-  const stats = field(part, 'stats');
+  return isBusyBy(field(part, 'stats'));
+}
+
+function isBusyBy(stats: unknown): boolean {
   const isUsed = Number(field(stats, 'inside') ?? 0) + Number(field(stats, 'waiting') ?? 0) > 0;
   const isBreaker = String(field(stats, 'kind')).endsWith('breaker');
-  return isUsed || (isBreaker && field(stats, 'state') !== 'closed');
+  if (isUsed || (isBreaker && field(stats, 'state') !== 'closed')) return true;
+  // An outbound has the stats of the parts that it is made of.
+  return Object.values(Object(stats)).some((inner) => typeof inner === 'object' && isBusyBy(inner));
 }
