@@ -228,7 +228,7 @@ export class SettingsReader<S extends { readonly data: string }> {
       const { hides } = this.rules[name];
       if (value === '' || hides === undefined) return [name, value];
       if (hides === 'all') return [name, '(hidden)'];
-      return [name, String(value).replace(/^(\w+:\/\/[^:@/]*):[^@]*@/, '$1:(hidden)@')];
+      return [name, withoutPassword(String(value))];
     });
     return Object.fromEntries(shown) as Record<keyof S & string, unknown>;
   }
@@ -290,6 +290,12 @@ export class SettingsReader<S extends { readonly data: string }> {
       return [name, { value, origin: `file ${path}`, folder: dirname(path) }];
     });
   }
+}
+
+/** An address without its password, which may have an @ in it, or be a parameter. */
+function withoutPassword(address: string): string {
+  const hidden = address.replace(/^(\w+:\/\/[^:@/]*):.*@/s, '$1:(hidden)@');
+  return hidden.replace(/([?&]password=)[^&]*/gi, '$1(hidden)');
 }
 
 function shortened(value: unknown): string {

@@ -132,6 +132,14 @@ describe('settings', () => {
     const shown = reader.shown(read(flags));
     assert.equal(shown.database, 'postgres://me:(hidden)@host/db');
     assert.equal(shown.token, '(hidden)');
+    for (const [database, told] of [
+      ['postgres://me:let@me@in@host/db', 'postgres://me:(hidden)@host/db'],
+      ['postgres://host/db?user=me&password=letmein&a=b', 'password=(hidden)&a=b'],
+    ] as const) {
+      const address = String(reader.shown(read({ database })).database);
+      assert.ok(address.endsWith(told), address);
+      assert.doesNotMatch(address, /me@in|letmein/);
+    }
     assert.equal(reader.shown(read({})).token, '');
     assert.deepEqual(Object.keys(shown), reader.names);
     const database = 'mysql://me:letmein@host';
