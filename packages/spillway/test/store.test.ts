@@ -136,6 +136,19 @@ describe('MemoryStore', () => {
     await store.commit([{ name: 'e', value: 4 }]);
     await assert.rejects(store.commit([{ name: 'f', value: 4 }]), { code: 'STORE_FULL' });
   });
+
+  it('forgets nothing for a commit that would not fit all the same', async () => {
+    const bounds = { recordsMax: 9, charactersMax: 20, whenFull: 'forget' } as const;
+    await using store = new MemoryStore({ clock: new VirtualClock(), ...bounds });
+    await store.commit([{ name: 'kept', value: 12 }]);
+    for (const name of ['a', 'b']) await store.commit([{ name, value: 1, ttlMs: 1_000 }]);
+    const large = [{ name: 'c', value: 'x'.repeat(20) }];
+    await assert.rejects(store.commit(large), { code: 'STORE_FULL' });
+    assert.equal(store.stats.records, 3);
+    await store.commit([{ name: 'c', value: 'x'.repeat(9) }]);
+    const names = (await store.list('', { max: 9 })).map(({ name }) => name);
+    assert.deepEqual(names, ['b', 'c', 'kept']);
+  });
 });
 
 describe('SqliteStore', () => {

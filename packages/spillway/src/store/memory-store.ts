@@ -218,16 +218,29 @@ export class MemoryStore implements Store {
     }
   }
 
+  /** Forgets records until there is room, those that changed longest ago first; or else none. */
   #makeRoom(changes: readonly StoreChange[], texts: readonly (string | undefined)[]): void {
-    for (const [name, { expiresAt }] of this.#entries) {
-      if (this.#hasRoom(changes, texts)) return;
-      const isMeant = changes.some((change) => change.name === name);
-      if (expiresAt !== undefined && !isMeant) this.#delete(name);
+    const missing = this.#missing(changes, texts);
+    const meant = new Set(changes.map(({ name }) => name));
+    const forgotten: string[] = [];
+    for (const [name, { expiresAt, text }] of this.#entries) {
+      if (missing.records <= 0 && missing.characters <= 0) break;
+      if (expiresAt === undefined || meant.has(name)) continue;
+      forgotten.push(name);
+      missing.records -= 1;
+      missing.characters -= name.length + text.length;
     }
+    if (missing.records > 0 || missing.characters > 0) return;
+    for (const name of forgotten) this.#delete(name);
   }
 
-  /** A commit that makes the store no larger always fits. */
   #hasRoom(changes: readonly StoreChange[], texts: readonly (string | undefined)[]): boolean {
+    const { records, characters } = this.#missing(changes, texts);
+    return records <= 0 && characters <= 0;
+  }
+
+  /** The room that a commit lacks. One that makes the store no larger always fits. */
+  #missing(changes: readonly StoreChange[], texts: readonly (string | undefined)[]) {
     let records = 0;
     let characters = 0;
     for (const [at, { name, checkOnly }] of changes.entries()) {
@@ -240,7 +253,7 @@ export class MemoryStore implements Store {
     }
     const recordsLeft = Math.max(0, this.#recordsMax - this.#entries.size);
     const charactersLeft = Math.max(0, this.#charactersMax - this.#characters);
-    return records <= recordsLeft && characters <= charactersLeft;
+    return { records: records - recordsLeft, characters: characters - charactersLeft };
   }
 }
 
