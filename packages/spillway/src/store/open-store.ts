@@ -14,19 +14,12 @@ export interface OpenStoreOptions {
   readonly load?: ((name: string) => Promise<unknown>) | undefined;
 }
 
-/** An engine of another package, and the exported class whose `open({ url })` gives the store. */
-interface Engine {
-  readonly package: string;
-  readonly exported: string;
-}
-
-const postgres: Engine = { package: 'spillway-sql', exported: 'PostgresStore' };
-const redis: Engine = { package: 'spillway-redis', exported: 'RedisStore' };
-const engines = new Map([
-  ['postgres', postgres],
-  ['postgresql', postgres],
-  ['redis', redis],
-  ['rediss', redis],
+/** The package of each scheme, and its class whose `open({ url })` gives the store. */
+const engines: ReadonlyMap<string, readonly [name: string, exported: string]> = new Map([
+  ['postgres', ['spillway-sql', 'PostgresStore']],
+  ['postgresql', ['spillway-sql', 'PostgresStore']],
+  ['redis', ['spillway-redis', 'RedisStore']],
+  ['rediss', ['spillway-redis', 'RedisStore']],
 ]);
 
 /**
@@ -38,29 +31,24 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
   if (url === 'memory:') return new MemoryStore();
   const [, scheme = '', path = ''] = /^(\w+):(.+)$/s.exec(url) ?? [];
   if (scheme === 'sqlite') return await SqliteStore.open({ path });
-  const engine = engines.get(scheme);
+  const [name = '', exported = ''] = engines.get(scheme) ?? [];
   // The address is left out of the message: there may be a password in it.
   const rule = 'memory:, sqlite:<path>, postgres://… or redis://…';
-  check(engine !== undefined && path.startsWith('//'), 'url', rule, `${scheme}:…`);
-  const module = await loadEngine(engine as Engine, load);
-  return await module.open({ url });
+  check(name !== '' && path.startsWith('//'), 'url', rule, `${scheme}:…`);
+  const module = (await loadEngine(name, load)) as Readonly<Record<string, StoreClass>>;
+  return await (module[exported] as StoreClass).open({ url });
 }
-
-// The name is no literal, so that bundlers do not look for packages that are not installed.
-const importPackage = (name: string): Promise<unknown> => import(name);
 
 interface StoreClass {
   open(options: { readonly url: string }): Promise<Store>;
 }
 
-async function loadEngine(
-  engine: Engine,
-  load: (name: string) => Promise<unknown>,
-): Promise<StoreClass> {
-  const { package: name, exported } = engine;
+// The name is no literal, so that bundlers do not look for packages that are not installed.
+const importPackage = (name: string): Promise<unknown> => import(name);
+
+async function loadEngine(name: string, load: typeof importPackage): Promise<unknown> {
   try {
-    const module = (await load(name)) as Readonly<Record<string, StoreClass>>;
-    return module[exported] as StoreClass;
+    return await load(name);
   } catch (cause) {
     const isMissing = Object(cause).code === 'ERR_MODULE_NOT_FOUND';
     const isThisOne = isMissing && String(Object(cause).message).includes(`'${name}'`);
