@@ -47,6 +47,14 @@ describe('BoundedMap', () => {
   it('needs to know the size of an entry if bytes are bounded', () => {
     const options = { countMax: 1, bytesMax: 1 };
     assert.throws(() => new BoundedMap(options), /BoundedMap: bytesOf: must be a function/);
+    const sizes = { countMax: 9, bytesMax: 9, bytesOf: (value: string) => Number(value) };
+    const map = new BoundedMap<string, string>(sizes);
+    map.set('a', '1');
+    assert.throws(
+      () => map.set('b', 'NaN'),
+      /BoundedMap: bytesOf: must be a number from 0, got NaN/,
+    );
+    assert.deepEqual([map.get('a'), map.bytes], ['1', 1], 'a size that is none would drop all');
   });
 
   it('is what a slow list would be, on any seed', async () => {

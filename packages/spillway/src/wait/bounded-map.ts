@@ -1,3 +1,4 @@
+import { checkNumber } from '../base/check.ts';
 import { callback, type Filled, integer, oneOf, or, settle } from '../base/options.ts';
 
 export interface BoundedMapOptions<K, V> {
@@ -56,6 +57,7 @@ export class BoundedMap<K, V> {
   set(key: K, value: V): void {
     const { countMax, bytesMax, bytesOf } = this.#options;
     const bytes = bytesOf(value, key);
+    checkNumber('BoundedMap: bytesOf', bytes, 0);
     this.delete(key);
     if (bytes > bytesMax) return;
     this.#entries.set(key, { value, bytes });
