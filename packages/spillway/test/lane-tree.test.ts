@@ -109,6 +109,33 @@ describe('lanes inside a lane', () => {
     assert.deepEqual(all.map(Boolean), [true, true, false], 'one of three is the leaf’s');
   });
 
+  it('count it anew in all lanes above', () => {
+    const common = { queueMax: 0, deadlineMs: 1_000 };
+    const root = new Lane({ name: 'root', limit: 4, ...common });
+    const high = new Lane({ name: 'high', limit: 4, parent: root, ...common });
+    const options = { name: 'low', limit: 4, guaranteed: 1, parent: high };
+    const low = new Lane({ ...options, ...common });
+    const own = low.tryEnter();
+    new Lane({ name: 'leaf', limit: 1, guaranteed: 1, parent: low, ...common });
+    own?.[Symbol.dispose]();
+    const all = [1, 2, 3, 4].map(() => root.tryEnter());
+    assert.deepEqual(all.map(Boolean), [true, true, true, false], 'one of four is the leaf’s');
+  });
+
+  it('keep what is guaranteed to them, though a lane beside them waits', async () => {
+    const common = { queueMax: 9, deadlineMs: 1_000 };
+    const root = new Lane({ name: 'root', limit: { fixed: 2 }, ...common });
+    const api = new Lane({ name: 'api', limit: { fixed: 2 }, parent: root, ...common });
+    const bulk = new Lane({ name: 'bulk', limit: { fixed: 2 }, parent: api, ...common });
+    const beat = new Lane({ name: 'beat', limit: 1, guaranteed: 1, parent: api, ...common });
+    using _other = root.tryEnter();
+    const waiting = assert.rejects(entering(bulk), { code: 'CLEARED' });
+    using permit = beat.tryEnter();
+    assert.ok(permit, 'nobody else may have the permit that it is guaranteed');
+    bulk.clear();
+    await waiting;
+  });
+
   it('let no light caller of one overtake a heavy caller of another for ever', async () => {
     const clock = new VirtualClock();
     const common = { limit: 4, queueMax: 100, deadlineMs: 60_000 };

@@ -197,7 +197,6 @@ export class Permits<Owner extends Claimant> {
       last.#index = this.#index;
       parent.#children[this.#index] = last;
     }
-    if (parent.#turn > parent.#children.length) parent.#turn = 0;
     parent.#promise(-this.#guaranteed);
   }
 
@@ -215,14 +214,16 @@ export class Permits<Owner extends Claimant> {
    */
   #promise(change: number): void {
     let rest = change;
+    let borrowing = 0;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
-      if (rest === 0) return;
+      if (rest === 0 && borrowing === 0) return;
       const before = node.#overflowing();
       const guaranteed = node.#guaranteed;
+      node.#borrowed += borrowing;
       node.#guaranteedToChildren += rest;
       node.#guaranteed = Math.max(node.#ownGuarantee, node.#guaranteedToChildren);
       rest = node.#guaranteed - guaranteed;
-      if (node.parent !== undefined) node.parent.#borrowed += node.#overflowing() - before;
+      borrowing = node.#overflowing() - before;
     }
   }
 
@@ -252,32 +253,38 @@ export class Permits<Owner extends Claimant> {
   /**
    * Finds the lane whose next waiter may enter now, here or below. Children and direct callers take
    * turns. A waiter that does not fit among the available permits keeps its turn, so that a heavy
-   * caller is not overtaken for ever by light ones; only waiters within their guarantee pass it.
+   * caller is not overtaken for ever by light ones; only waiters within their guarantee pass it,
+   * those of its own child, too. Without `mayBorrow` nobody is found who borrows from the parent.
    */
-  next(now: number): Permits<Owner> | undefined {
+  next(now: number, mayBorrow = true): Permits<Owner> | undefined {
     // A look at the own numbers costs less than to ask for the next waiter, which needs one.
     if (this.#waiting === 0) return undefined;
     if (this.#children.length === 0) {
-      if (!this.#hasFree(1)) return undefined;
+      if (!this.#mayTake(1, mayBorrow)) return undefined;
       const weight = this.owner.nextWeight(now);
-      return weight > 0 && this.#hasFree(weight) ? this : undefined;
+      return weight > 0 && this.#mayTake(weight, mayBorrow) ? this : undefined;
     }
     const turns = this.#children.length + 1;
     let isHeld = false;
     for (let i = 0; i < turns; i += 1) {
-      const turn = (this.#turn + i) % turns;
-      const child = this.#children[turn];
-      const found = child === undefined ? this : child.next(now);
-      if (found === undefined) continue;
-      let borrowing = found.owner.nextWeight(now);
-      if (borrowing === 0) continue;
-      for (let node = found; node !== this; node = node.parent as Permits<Owner>) {
-        borrowing = node.#overflow(borrowing);
+      const child = this.#children[(this.#turn + i) % turns];
+      if (!isHeld) {
+        const found = child === undefined ? this : child.next(now);
+        let borrowing = found === undefined ? 0 : found.owner.nextWeight(now);
+        if (found === undefined || borrowing === 0) continue;
+        for (let node = found; node !== this; node = node.parent as Permits<Owner>) {
+          borrowing = node.#overflow(borrowing);
+        }
+        if (this.#mayTake(borrowing, mayBorrow)) return found;
+        isHeld = true;
       }
-      if (borrowing > 0 && isHeld) continue;
-      if (this.#hasFree(borrowing)) return found;
-      isHeld = true;
+      const within = child?.next(now, false);
+      if (within !== undefined) return within;
     }
     return undefined;
+  }
+
+  #mayTake(weight: number, mayBorrow: boolean): boolean {
+    return this.#hasFree(weight) && (mayBorrow || this.#overflow(weight) === 0);
   }
 }
