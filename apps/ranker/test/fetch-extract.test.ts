@@ -156,4 +156,32 @@ describe('the text of a page', () => {
     }
     assert.equal(fetcher.stats.pool.lost, 0);
   });
+
+  it('is refused at once where there is too much around it', async () => {
+    const words = `<p>${'a few words, '.repeat(6)}</p>`;
+    const many = (count: number, of: (at: number) => string) =>
+      Array.from({ length: count }, (_, at) => of(at)).join('');
+    const huge = [
+      many(140_000, () => '<p>a few short words</p>'),
+      many(200_000, () => '<div>'),
+      `<p${many(200_000, (at) => ` a${at}="x"`)}>${words}`,
+      `<p${many(200_000, (at) => ` a${at}`)}>${words}`,
+      `<p ${many(500_000, () => '=" ')}>${words}`,
+    ];
+    for (const page of huge) assert.equal(await fetched(page), 'too_large', page.slice(0, 50));
+    // Neither long values nor many elements in all are too much.
+    const long = `<div title="${'of the story '.repeat(20_000)}">${story(4).markup}</div>`;
+    assert.equal((await article(long)).text, story(4).text.join('\n\n'));
+  });
+
+  it('is read by a new thread once a large page has made an old one hold much memory', async () => {
+    await using own = await openFetcher();
+    const read = async (paragraphs: number) => {
+      site.pages.set('/large', html(`<article>${story(paragraphs).markup}</article>`));
+      assert.equal((await own.fetchArticle(`${site.url}/large`)).kind, 'article');
+    };
+    await read(13_000);
+    for (let round = 0; round < 400 && own.stats.pool.recycled === 0; round += 1) await read(4);
+    assert.equal(own.stats.pool.recycled, 1);
+  });
 });

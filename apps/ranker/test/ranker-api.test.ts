@@ -53,6 +53,7 @@ describe('the API of the ranker', () => {
     const { explanation } = near.json;
     assert.equal(explanation.nearest[0].url, one);
     assert.match(explanation.sentences[0].text, /met again\.$/);
+    assert.ok(explanation.words.some(({ word }: { word: string }) => word === 'compiler'));
     const sum = explanation.contributions.reduce(
       (so: number, { points }: { points: number }) => so + points,
       0,

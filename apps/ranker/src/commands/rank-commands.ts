@@ -18,6 +18,7 @@ interface RankAnswer {
   readonly explanation?: {
     readonly nearest: readonly { readonly title: string; readonly score: number }[];
     readonly sentences: readonly { readonly text: string; readonly points: number }[];
+    readonly words: readonly { readonly word: string; readonly points: number }[];
     readonly contributions: readonly { readonly reason: string; readonly points: number }[];
   };
 }
@@ -103,11 +104,12 @@ interface Listed {
 function rankText({ rank, version, title, url, explanation }: RankAnswer): string {
   const first = `${rank.toFixed(1)}  ${title || url} (taste ${version})`;
   if (explanation === undefined) return first;
-  const { nearest, sentences, contributions } = explanation;
+  const { nearest, sentences, words, contributions } = explanation;
   const points = contributions
     .filter((one) => Math.abs(one.points) >= 0.05)
     .map((one) => `  ${one.points >= 0 ? '+' : ''}${one.points.toFixed(1)} ${one.reason}`);
   const like = nearest.map((one) => `  like "${one.title}", which you gave ${one.score}`);
   const said = sentences.map((one) => `  ${one.points.toFixed(2)} "${one.text}"`);
-  return [first, ...points, ...like, ...said].join('\n');
+  const named = words.map((one) => `  ${one.points.toFixed(2)} the word "${one.word}"`);
+  return [first, ...points, ...like, ...said, ...named].join('\n');
 }

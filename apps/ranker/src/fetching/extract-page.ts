@@ -24,11 +24,10 @@ export interface Extraction {
   readonly needsScripts: boolean;
   /** True if it only asks whether its reader is human. */
   readonly isChallenge: boolean;
+  /** True if only its longest paragraphs were looked for, since all of it would take too long. */
+  readonly isHuge: boolean;
 }
 
-/** Readability's time grows with the depth squared: 60 ms at 500, 1.2 s at 5,000 (2026-11). */
-const depthMax = 500;
-const elementsMax = 60_000;
 /** A shorter text, in characters, makes the next method be tried. */
 const enoughChars = 250;
 /** A story with a smaller share of the text that Readability found is replaced by all of it. */
@@ -48,7 +47,7 @@ const challenge = new RegExp(
 export function extractPage(html: string, url: string): Extraction {
   const facts = pageFacts(html);
   const { structured, author, published, canonical, needsScripts } = facts;
-  const readable = facts.depth > depthMax ? undefined : readPage(html, url);
+  const readable = facts.isHuge ? undefined : readPage(html, url);
   const found = mainText(html, readable?.text ?? '', structured?.text ?? '');
   const images = found.text === readable?.text ? readable.images : [];
   const text = found.text.slice(0, textCharsMax).toWellFormed();
@@ -65,6 +64,7 @@ export function extractPage(html: string, url: string): Extraction {
     isFree: structured?.isFree ?? true,
     needsScripts,
     isChallenge,
+    isHuge: facts.isHuge,
   };
 }
 
@@ -98,7 +98,6 @@ interface Readable {
 function readPage(html: string, url: string): Readable | undefined {
   const options = {
     text_mode: 'Formatted',
-    max_elements_to_parse: elementsMax,
     // `storyOf` finds by class names what is not part of the story.
     keep_classes: true,
   };

@@ -70,6 +70,8 @@ const imagePixelsMax = 50_000_000;
 const imageMsMax = 6_000;
 /** Requests for pictures to one host: a page has many, which its own readers get at once. */
 const imagePace = { ratePerSecond: 8, burst: 16, queueMax: 64 };
+/** A thread that holds more is replaced: 33 is usual, large pages leave 90 to 200 (2026-11). */
+const parserMbMax = 64;
 /** A page that says it needs scripts is believed if it has fewer characters than this. */
 const scriptedChars = 500;
 /** Characters above which the text of a page for subscribers is more than its teaser. */
@@ -107,7 +109,7 @@ export class Fetcher implements AsyncDisposable {
       resourceLimits: { maxOldGenerationSizeMb: 512 },
       clock,
       // The memory of a parser in WebAssembly grows with the largest page and never shrinks.
-      recycle: { tasksMax: 2_000 },
+      recycle: { heapMbMax: parserMbMax, intervalMs: 60_000 },
     });
     return new Fetcher({ web, images, politeness, pool, browser: pages, textCharsMin });
   }
@@ -223,8 +225,9 @@ export class Fetcher implements AsyncDisposable {
     const { text } = found;
     const isPoor = text.length < this.#parts.textCharsMin;
     const mayHaveMore = isPoor || (found.needsScripts && text.length < scriptedChars);
-    const rendered =
-      mayHaveMore && !found.isChallenge && (await this.#render(answer.url, isPoor, signal));
+    // A browser would take even longer for what is too much to be read.
+    const isRefused = found.isChallenge || found.isHuge;
+    const rendered = mayHaveMore && !isRefused && (await this.#render(answer.url, isPoor, signal));
     const best = rendered && rendered.text.length > text.length ? rendered : found;
     const url =
       (best.canonical && claimedUrl(best.canonical, answer.url)) || canonicalUrl(answer.url);
@@ -246,13 +249,14 @@ export class Fetcher implements AsyncDisposable {
     return { kind: 'article', article };
   }
 
-  #checkText({ text, isChallenge, isFree }: Extraction): void {
+  #checkText({ text, isChallenge, isFree, isHuge }: Extraction): void {
     if (isChallenge)
       throw new UnavailableError('blocked', 'it only asks whether its reader is human');
     if (!isFree && text.length < teaserChars) {
       throw new UnavailableError('paywall', 'only subscribers can read all of it');
     }
     if (text.length < this.#parts.textCharsMin) {
+      if (isHuge) throw new UnavailableError('too_large', 'too many elements or attributes');
       throw new UnavailableError('too_short', `${text.length} characters of text`);
     }
   }

@@ -25,12 +25,13 @@ export function rankAnswer({ article, score, explained }: Ranked): object {
 }
 
 export function explanationAnswer(explained: Explained): object {
-  const { source, nearest, sentences, contributions } = explained;
+  const { source, nearest, sentences, words, contributions } = explained;
   return {
     nearest: nearest.map(({ similarity, weight, ...one }) => {
       return { ...one, similarity: rounded(similarity), weight: rounded(weight) };
     }),
     sentences: sentences.map(({ text, points }) => ({ text, points: rounded(points) })),
+    words: words.map(({ word, points }) => ({ word, points: rounded(points) })),
     source: { ...source, score: rounded(source.score) },
     contributions: contributions.map(({ reason, points }) => {
       return { reason, points: rounded(points) };
