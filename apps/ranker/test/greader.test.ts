@@ -72,13 +72,13 @@ describe('the Google Reader API', () => {
     const refs = await ids();
     assert.equal(refs.length, 3);
     const wanted = refs.map(({ id }): [string, string] => ['i', id]);
-    const { json: contents } = await call('stream/items/contents', wanted);
+    const { json: listed } = await call('stream/items/contents', wanted);
     assert.deepEqual(
-      contents.items.map(({ title }: { title: string }) => title),
+      listed.items.map(({ title }: { title: string }) => title),
       stories,
     );
-    assert.equal(contents.items[0].origin.streamId, feed);
-    const [first, second] = contents.items.map(({ id }: { id: string }) => id);
+    assert.equal(listed.items[0].origin.streamId, feed);
+    const [first, second] = listed.items.map(({ id }: { id: string }) => id);
     await call('edit-tag', [
       ['i', first],
       ['a', read],
@@ -87,6 +87,20 @@ describe('the Google Reader API', () => {
     assert.equal((await ids()).length, 2);
     const { json: stars } = await call(`stream/contents/${starred}`);
     assert.deepEqual([stars.items.length, stars.items[0].id], [1, first]);
+    const contents = async (query: string) =>
+      (await call(`stream/contents/${reading}?${query}`)).json.items.map(
+        ({ id }: { id: string }) => id,
+      );
+    assert.deepEqual(await contents(`it=${starred}`), [first]);
+    assert.equal((await contents(`xt=${starred}`)).length, 2);
+    assert.deepEqual(await contents('nt=1000'), []);
+    assert.equal((await contents('ot=1000')).length, 3);
+    const bare = first.replace('tag:google.com,2005:reader/item/', '');
+    // A number without a letter is decimal.
+    if (/[a-f]/.test(bare)) {
+      const { json: one } = await call('stream/items/contents', [['i', bare]]);
+      assert.equal(one.items[0].id, first);
+    }
     await call('edit-tag', [
       ['i', first],
       ['r', read],
@@ -104,6 +118,13 @@ describe('the Google Reader API', () => {
     assert.deepEqual((await call(`stream/contents/${folder}`)).json.items, []);
     await call('mark-all-as-read', [['s', feed]]);
     assert.equal((await ids()).length, 0);
+    for (const item of ['abc', '12x', '1'.repeat(21), `${'a'.repeat(17)}`, 'tag:x/item/12']) {
+      const fields: [string, string][] = [
+        ['i', item],
+        ['a', read],
+      ];
+      assert.equal((await call('edit-tag', fields)).status, 422, item);
+    }
     const { json: page } = await call(`stream/contents/${feed}?n=1`);
     assert.equal(page.continuation, '1');
     const next = await call(`stream/contents/${feed}?n=1&c=1`);

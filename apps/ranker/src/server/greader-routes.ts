@@ -184,12 +184,15 @@ function numberOf(id: string): bigint {
 
 /** The beginning of the id that an item's number was made of. */
 function prefixOf(item: string): string {
-  const hex = item.startsWith(itemPrefix) ? item.slice(itemPrefix.length) : undefined;
-  if (!/^([0-9a-f]{1,16}|-?\d{1,20})$/i.test(hex ?? item)) {
+  const isLong = item.startsWith(itemPrefix);
+  const digits = isLong ? item.slice(itemPrefix.length) : item;
+  // Some clients leave the prefix out, and keep all 16 digits.
+  const isHex = isLong ? /^[\da-f]{1,16}$/i.test(digits) : /^(?=.*[a-f])[\da-f]{16}$/i.test(digits);
+  if (!isHex && (isLong || !/^-?\d{1,20}$/.test(digits))) {
     throw rankerError('INPUT_INVALID', 'i: not the number of an item');
   }
   const bytes = Buffer.alloc(8);
-  bytes.writeBigUInt64BE(BigInt.asUintN(64, BigInt(hex === undefined ? item : `0x${hex}`)));
+  bytes.writeBigUInt64BE(BigInt.asUintN(64, BigInt(isHex ? `0x${digits}` : digits)));
   // Ten characters are 60 of the 64 bits.
   return bytes.toString('base64url').slice(0, 10);
 }
@@ -221,10 +224,17 @@ async function streamOf(fields: Fields, stream: string, asker: Asker) {
   const count = Math.min(itemsMax, Math.max(1, Number(fields.get('n') ?? 20) || 20));
   const from = Math.max(0, Number(fields.get('c') ?? 0) || 0);
   const since = 1_000 * (Number(fields.get('ot') ?? 0) || 0);
-  const isUnread = fields.getAll('xt').some((tag) => tag.endsWith('/com.google/read'));
+  const until = 1_000 * (Number(fields.get('nt') ?? 0) || Infinity);
+  const has = ({ isRead, isStarred, vote }: UserArticle, tag: string) => {
+    if (tag.endsWith('/com.google/read')) return isRead || vote !== undefined;
+    return tag.endsWith('/com.google/starred') ? isStarred : undefined;
+  };
   const found = (await streamArticles(stream, asker)).filter(
-    ({ isRead, vote, addedAt }) =>
-      addedAt >= since && !(isUnread && (isRead || vote !== undefined)),
+    (article) =>
+      article.addedAt >= since &&
+      article.addedAt <= until &&
+      fields.getAll('it').every((tag) => has(article, tag) !== false) &&
+      !fields.getAll('xt').some((tag) => has(article, tag)),
   );
   if (fields.get('r') === 'o') found.reverse();
   const hasMore = found.length > from + count;
