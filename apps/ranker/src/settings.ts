@@ -3,16 +3,18 @@ import {
   choice,
   flag,
   number,
+  type SettingRule,
   type SettingRules,
   SettingsReader,
   text,
   UsageError,
   words,
 } from 'spillway-cli';
-import { operatorSocket } from 'spillway-http';
-import { inNetworks } from './fetching/public-address.ts';
+import { type OperatorOptions, operatorSocket } from 'spillway-http';
+import type { FetcherOptions } from './fetching/fetcher.ts';
+import { inNetworks, isNetwork } from './fetching/public-address.ts';
+import type { EmbedderOptions } from './learn/embedder.ts';
 import type { Precision } from './learn/embedding-model.ts';
-import type { OpenRankerOptions } from './open-ranker.ts';
 
 /** All that can be set when a server or a command starts; times are milliseconds. */
 export interface Settings {
@@ -64,6 +66,17 @@ const whole = <T extends number | undefined>(about: string, absent: T, min: numb
 const decimal = (about: string, absent: number, min: number, max: number) =>
   number(about, { absent, min, max, isWhole: false });
 
+/** A list of networks, or of a word that stands for some. */
+function networks(about: string, word: string, rule: string): SettingRule<readonly string[]> {
+  const list = words(about, { value: '<networks>', rule, pattern: /./ });
+  const isRight = (one: string) => one === word || isNetwork(one);
+  const read = (sent: unknown) => {
+    const found = list.read(sent);
+    return found?.every(isRight) ? found : undefined;
+  };
+  return { ...list, read };
+}
+
 /** Each setting in the order in which it is shown. */
 export const settingRules: SettingRules<Settings> = {
   data: text('where everything is kept (default ./data)', {
@@ -104,11 +117,11 @@ export const settingRules: SettingRules<Settings> = {
     pattern: /^(\S{16,1024})?$/,
     hides: 'all',
   }),
-  trustProxy: words('proxies whose X-Forwarded-For is believed, with commas (default: none)', {
-    value: '<addresses>',
-    rule: 'addresses or nets like 10.0.0.0/8',
-    pattern: /^[0-9a-f.:/]+$|^loopback$/,
-  }),
+  trustProxy: networks(
+    'proxies whose X-Forwarded-For is believed, with commas (default: none)',
+    'loopback',
+    'addresses or networks like 10.0.0.0/8, or loopback',
+  ),
   log: flag('warnings as lines of JSON on stderr', false),
   modelFolder: text('folder of another sentence model (default: the one shipped)', {
     absent: '',
@@ -141,11 +154,11 @@ export const settingRules: SettingRules<Settings> = {
     pattern: /./,
   }),
   browserSandbox: flag('whether the browser has its sandbox, which some containers forbid', true),
-  allowPrivate: words('private networks that may be fetched, or all (default: none)', {
-    value: '<networks>',
-    rule: 'networks like 192.168.1.0/24, or all',
-    pattern: /^[0-9a-f.:]+(\/\d{1,3})?$|^all$/,
-  }),
+  allowPrivate: networks(
+    'private networks that may be fetched, or all (default: none)',
+    'all',
+    'networks like 192.168.1.0/24, or all',
+  ),
   fetchMs: whole('how long a fetch may take', 15_000, 100, 600_000),
   pageMs: whole('how long a fetch by the browser may take', 45_000, 100, 600_000),
   pageBytes: whole('the longest page or feed, in bytes', 5_242_880, 1_024, 104_857_600),
@@ -175,13 +188,11 @@ export const settingsInHelp: readonly (keyof Settings)[] = [
   ...(['allowPrivate', 'imageBytes', 'keepDays', 'ratingHalfLifeDays', 'halfLifeHours'] as const),
 ];
 
-/** The time in which a proxy notices that the server is about to close, in milliseconds. */
-const lameDuckMs = 2_000;
-
 /** The settings whose values operators see; of the others they see whether they are set. */
 const shownToOperators = settingsReader.names.filter((name) => !('hides' in settingRules[name]));
 
-function operatorOf(settings: Settings): OpenRankerOptions['operator'] {
+/** The ways of operators to the server: a socket in the data folder, and a port if there is one. */
+export function operatorOptions(settings: Settings): OperatorOptions {
   const { data, host, operatorPort: port, operatorToken: token } = settings;
   const isComplete = port === undefined || token !== '';
   if (!isComplete) throw new UsageError('--operator-port: needs --operator-token');
@@ -192,60 +203,32 @@ function operatorOf(settings: Settings): OpenRankerOptions['operator'] {
   };
 }
 
-function allowed(networks: readonly string[]): (address: string) => boolean {
-  return networks.includes('all') ? () => true : inNetworks(networks);
+/** The options of the model. */
+export function embedderOptions(settings: Settings): EmbedderOptions {
+  const { modelFolder: folder, modelId, modelPrecision: precision, workers } = settings;
+  return {
+    model: folder === '' ? undefined : { id: modelId || folder, precision, folder },
+    workers: workers === 0 ? undefined : workers,
+    workerAgeMsMax: settings.workerAgeMs,
+    workerIntervalMs: settings.workerIntervalMs,
+    workerHeapMbMax: settings.workerHeapMb,
+    articlesMax: settings.articlesMax,
+    sentencesMax: settings.sentencesMax,
+    deadlineMs: settings.rankMs,
+  };
 }
 
-/** The options that a server is opened with, from its settings. */
-export function rankerOptions(settings: Settings): OpenRankerOptions {
-  const { modelFolder, modelId, workers, browser, browserSandbox: sandbox } = settings;
-  const model = {
-    id: modelId || modelFolder,
-    precision: settings.modelPrecision,
-    folder: modelFolder,
-  };
+/** The options of the way to pages of others. */
+export function fetcherOptions(settings: Settings): FetcherOptions {
+  const { browser, browserSandbox: sandbox, allowPrivate: networks } = settings;
+  const path = browser === 'auto' ? undefined : browser;
   return {
-    database: settings.database,
-    host: settings.host,
-    port: settings.port,
-    databaseConnections: settings.databaseConnections,
-    compatPort: settings.compat ? settings.compatPort : undefined,
-    operator: operatorOf(settings),
-    trustProxy: settings.trustProxy.length > 0 ? settings.trustProxy : false,
-    lameDuckMs: settings.trustProxy.length > 0 ? lameDuckMs : 0,
-    log: settings.log || undefined,
-    rankMs: settings.rankMs,
-    freshMs: settings.freshMs,
-    keepMs: settings.keepDays * 86_400_000,
-    retrainMs: settings.retrainMs,
-    tastesMax: settings.tastesMax,
-    imageFolder: join(settings.data, 'images'),
-    imageBytesMax: settings.imageBytes,
-    ratingHalfLifeDays: settings.ratingHalfLifeDays,
-    lists: {
-      halfLifeHours: settings.halfLifeHours,
-      explorationShare: settings.explorationShare,
-      articlesMax: settings.listMax,
-    },
-    embedder: {
-      model: modelFolder === '' ? undefined : model,
-      workers: workers === 0 ? undefined : workers,
-      workerAgeMsMax: settings.workerAgeMs,
-      workerIntervalMs: settings.workerIntervalMs,
-      workerHeapMbMax: settings.workerHeapMb,
-      articlesMax: settings.articlesMax,
-      sentencesMax: settings.sentencesMax,
-      deadlineMs: settings.rankMs,
-    },
-    fetcher: {
-      browser:
-        browser === 'off' ? 'off' : { path: browser === 'auto' ? undefined : browser, sandbox },
-      allow: allowed(settings.allowPrivate),
-      fetchMsMax: settings.fetchMs,
-      pageMsMax: settings.pageMs,
-      bytesMax: settings.pageBytes,
-      textCharsMin: settings.textCharsMin,
-      politeness: { ratePerSecond: settings.hostPerSecond },
-    },
+    browser: browser === 'off' ? 'off' : { path, sandbox },
+    allow: networks.includes('all') ? () => true : inNetworks(networks),
+    fetchMsMax: settings.fetchMs,
+    pageMsMax: settings.pageMs,
+    bytesMax: settings.pageBytes,
+    textCharsMin: settings.textCharsMin,
+    politeness: { ratePerSecond: settings.hostPerSecond },
   };
 }

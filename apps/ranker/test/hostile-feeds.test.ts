@@ -86,4 +86,18 @@ describe('an import', () => {
     assert.ok(Number(rating?.ratedAt) <= Date.now());
     assert.ok(Number(article?.publishedAt) <= Date.now());
   });
+
+  it('has none either where the clock was ahead when an article was rated', async () => {
+    await using site = await RankerSite.open();
+    const { storage, tastes } = site.ranker;
+    const { json } = await site.ask('/correct_rank', { body: { text: 'A dam.', score: 9 } });
+    const at = Date.UTC(4_999, 0);
+    const { userId } = site;
+    const rating = { userId, articleId: json.id, score: 9, predicted: undefined, at };
+    await storage.ratings.record([rating]);
+    tastes.forget(userId);
+    const { state } = await tastes.current(userId);
+    assert.equal(state?.rows.count, 1);
+    assert.ok(Number(state?.rows.ratedAt[0]) <= Date.now());
+  });
 });

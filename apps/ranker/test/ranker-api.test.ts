@@ -127,7 +127,7 @@ describe('the API of the ranker', () => {
     const items = Array.from({ length: 100 }, (_, at) => ({ text: `${tech} number ${at}` }));
     const before = embedder.count;
     const { signal } = new AbortController();
-    const limits = { clock: systemClock, rankMs: 10_000, signal };
+    const limits = { clock: systemClock, settings: { rankMs: 10_000 }, signal };
     const lines = rankLines({ ...limits, ranking, userId: site.userId, items });
     await lines.next();
     // Whoever answers other requests meanwhile has had time to run ahead, if nothing stopped it.

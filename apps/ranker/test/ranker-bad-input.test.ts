@@ -13,7 +13,7 @@ describe('what a ranker refuses', () => {
 
   before(async () => {
     news = stack.use(await NewsSite.open());
-    site = stack.use(await RankerSite.open({ fetcher: { bytesMax: 1_000_000 } }));
+    site = stack.use(await RankerSite.open({ pageBytes: 1_000_000 }));
   });
 
   after(() => stack.disposeAsync());

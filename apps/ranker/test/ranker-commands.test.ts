@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { operatorSocket } from 'spillway-http';
 import { rankerProgram } from '../src/commands/program.ts';
 import { ranker } from './fixtures/ranker-command.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
@@ -27,8 +26,7 @@ describe('the command line of the ranker', () => {
 
   before(async () => {
     folder = await temporaryFolder(stack);
-    const operator = { socket: operatorSocket(folder) };
-    site = stack.use(await RankerSite.open({ operator }));
+    site = stack.use(await RankerSite.open({ data: folder }));
     await site.ranker.reader.addSamples(site.userId);
     await site.ranker.embedding.idle();
     own = { RANKER_URL: site.url, RANKER_KEY: site.key, RANKER_DATA: folder };
@@ -94,6 +92,9 @@ describe('the command line of the ranker', () => {
     const told = await ranker(['serve', '--data', data, '--port', new URL(site.url).port]);
     assert.deepEqual([told.code, told.stdout], [1, '']);
     assert.match(told.stderr, /is in use; choose another with --port/);
+    const half = await ranker(['serve', '--data', data, '--port', '0', '--operator-port', '0']);
+    assert.deepEqual([half.code, half.stdout], [2, '']);
+    assert.match(half.stderr, /--operator-port: needs --operator-token/);
     assert.equal(existsSync(data), false);
   });
 

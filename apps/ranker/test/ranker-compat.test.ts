@@ -10,7 +10,7 @@ describe('a ranker that answers as news-score does', () => {
 
   before(async () => {
     news = stack.use(await NewsSite.open());
-    site = stack.use(await RankerSite.open({ compatPort: 0, shutdown: () => {} }));
+    site = stack.use(await RankerSite.open({ compat: true, compatPort: 0, shutdown: () => {} }));
   });
 
   after(() => stack.disposeAsync());

@@ -72,9 +72,7 @@ describe('a ranker service', () => {
       response.writeHead(200, { 'content-type': 'application/rss+xml' });
       response.end(`<rss version="2.0">${channel}</rss>`);
     });
-    await using site = await RankerSite.open({
-      fetcher: { allow: () => true, politeness: { ratePerSecond: 1_000 } },
-    });
+    await using site = await RankerSite.open({ hostPerSecond: 100 });
     const { storage, tastes } = site.ranker;
     await site.ask('/feeds', { body: { url: feed } });
     const listed = async () => await storage.userArticles.list({ userId: site.userId, limit: 9 });
@@ -117,8 +115,7 @@ describe('a ranker service', () => {
 
   it('says at once when it is too busy, and shows the operator what it is made of', async () => {
     const embedder = new BusyEmbedder();
-    const config = { values: { port: 1, operatorToken: 'secret' }, shown: ['port'] };
-    await using site = await RankerSite.open({ embedder, operator: { config } });
+    await using site = await RankerSite.open({ embedder, operatorToken: 'a-secret-of-operators' });
     const body = { text: tech, score: 5 };
     assert.equal((await site.ask('/correct_rank', { body })).status, 200);
     embedder.isBusy = true;
@@ -131,7 +128,7 @@ describe('a ranker service', () => {
     const known = await site.ask('/correct_rank', { body: { ...body, score: 8 } });
     assert.deepEqual([known.status, known.json.rank], [200, 8], 'what is stored needs no model');
     const { json: shown } = await site.askOperator('/-/config');
-    assert.deepEqual(shown, { port: 1, operatorToken: '(set)' });
+    assert.deepEqual([shown.listMax, shown.operatorToken], [1_000, '(set)']);
     const { json: stats } = await site.askOperator('/-/stats');
     const parts = ['embedder', 'fetcher', 'tastes', 'training', 'embedding', 'refresh', 'database'];
     for (const part of parts) assert.ok(part in stats.parts, part);
@@ -144,7 +141,7 @@ describe('a ranker service', () => {
   });
 
   it('makes the lists as it was told, and tells the operator when it cannot', async () => {
-    await using site = await RankerSite.open({ lists: { articlesMax: 10 } });
+    await using site = await RankerSite.open({ listMax: 10 });
     const { storage, changes, server } = site.ranker;
     const articles = Array.from({ length: 12 }, (_, at) =>
       storedArticle(`https://example.org/${at}`, { publishedAt: at * weekMs }),

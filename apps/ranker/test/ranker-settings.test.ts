@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { rankerOptions, settingRules, settingsReader } from '../src/settings.ts';
+import { embedderOptions, settingRules, settingsReader } from '../src/settings.ts';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
 
 const readSettings = settingsReader.read.bind(settingsReader);
@@ -32,6 +32,9 @@ describe('the settings of the ranker', () => {
       [{ flags: { compat: 'maybe' }, environment: {} }, /compat .*: must be true or false/],
       [{ flags: {}, environment: { RANKER_PROT: '1' } }, /RANKER_PROT: is not known/],
       [{ flags: { config: 'none.json' }, environment: {} }, /none\.json: cannot be read as JSON/],
+      [{ flags: { allowPrivate: '10.0.0.0/99' }, environment: {} }, /must be networks like/],
+      [{ flags: { allowPrivate: 'all, 300.1.1.1' }, environment: {} }, /must be networks like/],
+      [{ flags: { trustProxy: '10.0.0' }, environment: {} }, /must be addresses or networks/],
       [{ flags: { operatorToken: 'short' }, environment: {} }, /got something else/],
     ];
     for (const [sources, words] of wrong) {
@@ -39,21 +42,19 @@ describe('the settings of the ranker', () => {
     }
   });
 
-  it('replace one worker a minute by default, and give pictures a folder with a bound', () => {
+  it('replace one worker a minute by default, and give pictures a bound', () => {
     const { settings } = readSettings({ flags: { data: '/somewhere' }, environment: {} });
-    const { embedder, imageFolder, imageBytesMax } = rankerOptions(settings);
-    assert.equal(Object(embedder).workerIntervalMs, 60_000);
-    assert.deepEqual([imageFolder, imageBytesMax], ['/somewhere/images', 536_870_912]);
+    assert.equal(embedderOptions(settings).workerIntervalMs, 60_000);
+    assert.equal(settings.imageBytes, 536_870_912);
     const flags = { data: '/somewhere', workerIntervalMs: '1000' };
     const set = readSettings({ flags, environment: {} }).settings;
-    assert.equal(Object(rankerOptions(set).embedder).workerIntervalMs, 1_000);
+    assert.equal(embedderOptions(set).workerIntervalMs, 1_000);
   });
 
   it('halves the say of a rating in a year, unless it is told otherwise', () => {
-    const optionsOf = (flags: Record<string, string>) =>
-      rankerOptions(readSettings({ flags, environment: {} }).settings);
-    assert.equal(optionsOf({}).ratingHalfLifeDays, 365);
-    assert.equal(optionsOf({ ratingHalfLifeDays: '30' }).ratingHalfLifeDays, 30);
+    const of = (flags: Record<string, string>) => readSettings({ flags, environment: {} }).settings;
+    assert.equal(of({}).ratingHalfLifeDays, 365);
+    assert.equal(of({ ratingHalfLifeDays: '30' }).ratingHalfLifeDays, 30);
   });
 
   it('hides secrets, and takes its own defaults', () => {

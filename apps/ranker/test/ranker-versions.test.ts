@@ -19,8 +19,8 @@ describe('a ranker with its real model, while it trains and replaces workers', (
 
   before(async () => {
     // Workers live for a moment only, so that they are replaced again and again meanwhile.
-    const embedder = { workers: 1, workerAgeMsMax: 1_000, sentencesMax: 4 };
-    site = stack.use(await RankerSite.open({ embedder }));
+    const often = { workers: 1, workerAgeMs: 1_000, sentencesMax: 4 };
+    site = stack.use(await RankerSite.open({ embedder: 'real', ...often }));
   });
 
   after(() => stack.disposeAsync());

@@ -21,9 +21,8 @@ describe('pictures of articles', () => {
   let news: NewsSite;
   let visitor: Visitor;
   before(async () => {
-    const imageFolder = await temporaryFolder(stack);
     news = stack.use(await NewsSite.open());
-    site = stack.use(await RankerSite.open({ imageFolder }));
+    site = stack.use(await RankerSite.open());
     visitor = new Visitor(site.url);
     await visitor.logIn(site.key);
   });

@@ -2,16 +2,24 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import type { ReaderArticle } from '../src/ranking/reader.ts';
-import {
-  duplicateMsMax,
-  type Groups,
-  groupDuplicates,
-  isDuplicate,
-} from '../src/reader/duplicates.ts';
+import { duplicateMsMax, type Groups, groupDuplicates } from '../src/reader/duplicates.ts';
 import { type OrderOptions, order, type Place } from '../src/reader/order.ts';
 import type { Verdict } from '../src/reader/rule-set.ts';
-import { atOnce, inSlices } from '../src/reader/slices.ts';
+import { inSlices, type Slices } from '../src/reader/slices.ts';
 import { articleOf, dayMs, nowMs, someArticles, vectorOf } from './fixtures/articles.ts';
+
+/** Does all of the work at once. */
+function atOnce<T>(work: Slices<T>): T {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+  }
+}
+
+/** True if two articles alone are one story. */
+function isDuplicate(one: ReaderArticle, other: ReaderArticle): boolean {
+  return new Set(atOnce(groupDuplicates([one, other])).values()).size === 1;
+}
 
 const defaults: OrderOptions = {
   nowMs,

@@ -19,7 +19,7 @@ describe('the reader on the real server, with the real model', () => {
     browser = await openBrowser();
     stack.defer(() => browser.close());
     news = stack.use(await NewsSite.open());
-    site = stack.use(await RankerSite.open({ embedder: { workers: 1 } }));
+    site = stack.use(await RankerSite.open({ embedder: 'real' }));
   });
 
   after(() => stack.disposeAsync());

@@ -7,7 +7,7 @@ import {
   ServiceStop,
 } from 'spillway-cli';
 import { openRanker, type RankerService } from '../open-ranker.ts';
-import { rankerOptions, type Settings } from '../settings.ts';
+import { operatorOptions, type Settings } from '../settings.ts';
 
 const firstUser = 'reader';
 /** The longest wait of the first start until the samples can be scored. */
@@ -18,13 +18,15 @@ export async function serve(settings: Settings): Promise<number> {
   // From the first moment: whoever starts a server may end it before it is ready.
   const stopping = new ServiceStop();
   const { host, port, compat, compatPort } = settings;
+  // Wrong settings are told before anything is made.
+  operatorOptions(settings);
   const ports = { '--port': port, ...(compat && { '--compat-port': compatPort }) };
   const address = { host, ports };
   await demandListenable(address);
   await makeFolder(settings.data);
   await makeDatabaseFolder(settings.database);
   const shutdown = () => process.kill(process.pid, 'SIGTERM');
-  const ranker = await openRanker({ ...rankerOptions(settings), shutdown });
+  const ranker = await openRanker({ settings, shutdown });
   await ranker.service.start().catch((error: unknown) => {
     throw listenFault(error, address);
   });

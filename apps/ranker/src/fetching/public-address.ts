@@ -1,4 +1,4 @@
-import { BlockList, isIPv4, isIPv6 } from 'node:net';
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 
 /** Networks that IANA has set aside, and those that clouds answer on from inside. */
 const reserved = blockList(
@@ -25,6 +25,14 @@ const reserved = blockList(
 
 /** Outside of this no address of version 6 is routed between networks. */
 const routed = blockList('2000::/3');
+
+/** True for an address, or a network such as `192.168.1.0/24`. */
+export function isNetwork(text: string): boolean {
+  const [address = '', bits = '0', ...more] = text.split('/');
+  const bitsMax = isIP(address) === 4 ? 32 : 128;
+  const isWithin = /^\d{1,3}$/.test(bits) && Number(bits) <= bitsMax;
+  return isIP(address) !== 0 && isWithin && more.length === 0;
+}
 
 /** Makes a test for addresses in any of these networks, such as `192.168.1.0/24`. */
 export function inNetworks(networks: readonly string[]): (address: string) => boolean {

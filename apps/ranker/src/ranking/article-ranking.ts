@@ -6,7 +6,6 @@ import { isEnglish, sentencesOf } from '../learn/sentences.ts';
 import type { Tastes } from '../learn/tastes.ts';
 import { bucketOf, labelsOf, ngramsOf } from '../learn/words.ts';
 import type { StoredArticle } from '../storage/articles.ts';
-import type { UserArticle } from '../storage/user-articles.ts';
 import type { Item, ReadArticle } from './library.ts';
 import type { RankingWorld } from './ranking-parts.ts';
 
@@ -42,28 +41,10 @@ export interface Corrected {
   readonly score: Score;
 }
 
-interface ListScore {
-  readonly score: number;
-  readonly width: number;
-  /** The score that lists are ordered by. */
-  readonly order: number;
-}
-
-/** A list scored by one version of a taste. */
-export interface ListScores {
-  readonly version: number;
-  /** By article; those without vectors have none. */
-  readonly scores: ReadonlyMap<string, ListScore>;
-  /** The mean vector of an article of the list, if it has one. */
-  readonly meanOf: (articleId: string) => Float32Array | undefined;
-}
-
 type Options = Pick<
   RankingWorld,
   'storage' | 'library' | 'tastes' | 'training' | 'clock' | 'changes'
 >;
-
-const noSentences = { sentences: new Float32Array(0) };
 
 /** Scores articles for users, and learns what they say about them. */
 export class ArticleRanking {
@@ -96,34 +77,6 @@ export class ArticleRanking {
     const scored = { ...(await this.#scorable(userId, article, document)), text: article };
     const score = await this.#score(userId, scored, signal);
     return { article, score, explained: await this.#explain(article, score, signal) };
-  }
-
-  /** Scores a list for a user, by one version. */
-  async scores(
-    userId: string,
-    articles: readonly Pick<UserArticle, 'id' | 'feedId' | 'source' | 'publishedAt'>[],
-    signal: AbortSignal,
-  ): Promise<ListScores> {
-    const { storage, tastes, clock } = this.#options;
-    const { table, model } = tastes;
-    const missing = articles.filter(({ id }) => !table.has(id));
-    const ids = missing.map(({ id }) => id);
-    const summaries = await storage.vectors.summaries(ids, model, signal);
-    for (const { id, feedId, source, publishedAt } of missing) {
-      const summary = summaries.get(id);
-      if (summary === undefined) continue;
-      const document = { ...noSentences, ...summary, model };
-      table.put({ id, source: feedId ?? source, publishedAt, document });
-    }
-    const wanted = articles.map(({ id }) => id);
-    const ranked = await tastes.rank(userId, wanted, { now: clock.now(), signal });
-    const scores = new Map<string, ListScore>();
-    for (const [at, id] of ranked.ids.entries()) {
-      const score = ranked.scores[at] as number;
-      const width = ranked.widths[at] as number;
-      scores.set(id, { score, width, order: ranked.orderOf(score) });
-    }
-    return { version: ranked.version, scores, meanOf: (id) => table.mean(id) };
   }
 
   /** Keeps what a user thinks of an article; once it resolves, scores know of it. */

@@ -43,8 +43,10 @@ export interface DocumentEmbedder {
   close(): Promise<void>;
 }
 
-type Options = Pick<RankingWorld, 'storage' | 'embedder' | 'clock' | 'freshMs'> & {
+type Options = Pick<RankingWorld, 'storage' | 'embedder' | 'clock'> & {
   readonly fetcher: Pick<Fetcher, 'fetchArticle'>;
+  /** The time until a fetched text is fetched again, in milliseconds. */
+  readonly freshMs: number;
   /** Told of an article whose vectors are others from now on. */
   readonly onSaved?: ((articleId: string) => void) | undefined;
 };
@@ -61,13 +63,11 @@ export interface ReadArticle {
 /** Gets articles with their vectors: what is stored from there, what is not from where it is. */
 export class Library {
   readonly #options: Options;
-  readonly #freshMs: number;
   /** Reads under way, by the id of the address; each ends when its own time is over. */
   readonly #reading = new SingleFlight<ReadArticle>();
 
   constructor(options: Options) {
     this.#options = options;
-    this.#freshMs = options.freshMs ?? 86_400_000;
   }
 
   get stats(): { readonly reading: number } {
@@ -106,7 +106,8 @@ export class Library {
 
   #isFresh({ text, fetchedAt = 0, url }: StoredArticle): boolean {
     if (text === '') return false;
-    return !url.startsWith('http') || this.#options.clock.now() - fetchedAt < this.#freshMs;
+    const { clock, freshMs } = this.#options;
+    return !url.startsWith('http') || clock.now() - fetchedAt < freshMs;
   }
 
   /** The vectors of an article that is stored, made and kept now if they are missing. */
@@ -147,7 +148,9 @@ export class Library {
     // One from the future would stay on top until then.
     const publishedAt = fetched.published && Math.min(fetched.published, now);
     const images = fetched.images.length > 0 ? fetched.images : known?.images;
-    const { url: canonical, title, text, source, validators: own } = fetched;
+    const { url: canonical, text, source, validators: own } = fetched;
+    // Pages call themselves by their site, or by nothing, where their feed has the headline.
+    const title = (known?.isFromFeed && known.title) || fetched.title;
     const article: StoredArticle = {
       id: articleId(canonical),
       url: canonical,

@@ -3,6 +3,7 @@ import type { Fetcher } from '../fetching/fetcher.ts';
 import type { RatedArticle } from '../learn/document.ts';
 import { type StoredTaste, Tastes } from '../learn/tastes.ts';
 import type { TrainingQueue } from '../learn/training-queue.ts';
+import type { Settings } from '../settings.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { UserArticle } from '../storage/user-articles.ts';
 import { ArticleRanking } from './article-ranking.ts';
@@ -13,15 +14,11 @@ import { openTraining } from './training.ts';
 import { TrainingSet } from './training-set.ts';
 
 export interface RankingPartsOptions {
+  readonly settings: Settings;
   readonly storage: RankerStorage;
   readonly fetcher: Fetcher;
   readonly embedder: DocumentEmbedder;
   readonly clock: Clock;
-  /** The time until a fetched text is fetched again, in milliseconds. @default a day */
-  readonly freshMs?: number | undefined;
-  readonly tastesMax?: number | undefined;
-  /** A rating counts half after so many days. @default 365 */
-  readonly ratingHalfLifeDays?: number | undefined;
 }
 
 /** All that the parts are made of. */
@@ -40,19 +37,19 @@ export interface RankingParts {
 }
 
 export async function rankingParts(options: RankingPartsOptions): Promise<RankingParts> {
-  const { storage, embedder, clock } = options;
+  const { settings, storage, embedder, clock } = options;
   const changes = new UserChanges();
   const tellScores = (userId: string) => changes.tell(userId, 'scores');
-  const { tastesMax, ratingHalfLifeDays = 365 } = options;
   const tastes = await Tastes.open({
     model: embedder.model,
     load: (userId) => loadTaste(options, userId),
-    tastesMax,
+    tastesMax: settings.tastesMax,
     ratedMax,
-    halfLifeMs: ratingHalfLifeDays * 86_400_000,
+    halfLifeMs: settings.ratingHalfLifeDays * 86_400_000,
     onCompared: tellScores,
   });
-  const library = new Library({ ...options, onSaved: (id) => tastes.table.delete(id) });
+  const { freshMs } = settings;
+  const library = new Library({ ...options, freshMs, onSaved: (id) => tastes.table.delete(id) });
   const training = await openTraining({ storage, tastes, clock }, tellScores);
   const ranking = new ArticleRanking({ storage, library, tastes, training, clock, changes });
   const trainingSet = new TrainingSet({ storage, library, tastes, training, clock });
@@ -69,8 +66,7 @@ export async function rankingParts(options: RankingPartsOptions): Promise<Rankin
     },
   });
   const onArticles = (ids?: readonly string[]) => embedding.wake(ids);
-  const parts = { storage, library, ranking, tastes, changes, clock, onArticles };
-  const reader = new Reader(parts);
+  const reader = new Reader({ storage, tastes, changes, clock, onArticles });
   return { library, tastes, training, ranking, reader, trainingSet, embedding, changes };
 }
 
@@ -81,14 +77,17 @@ const versionsReserved = 1_000;
 const noSentences = { sentences: new Float32Array(0) };
 
 async function loadTaste(
-  { storage, embedder: { model } }: RankingPartsOptions,
+  { storage, embedder: { model }, clock }: RankingPartsOptions,
   userId: string,
 ): Promise<StoredTaste> {
   const versionMax = await storage.tastes.reserve(userId, versionsReserved);
   const choice = await storage.tastes.find(userId, model);
   const stored = await storage.vectors.rated(userId, model, ratedMax);
-  const rated = stored.map(({ document, ...rest }): RatedArticle => {
-    return { ...rest, document: { ...noSentences, ...document, model } };
+  const now = clock.now();
+  const rated = stored.map(({ document, ratedAt, ...rest }): RatedArticle => {
+    const whole = { ...noSentences, ...document, model };
+    // A rating of a clock that was ahead would count for more than all others.
+    return { ...rest, ratedAt: Math.min(ratedAt, now), document: whole };
   });
   return { rated, choice, version: versionMax - versionsReserved, versionMax };
 }

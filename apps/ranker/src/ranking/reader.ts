@@ -4,7 +4,6 @@ import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { FeedFetched } from '../storage/feeds.ts';
 import { privateArticleUrl } from '../storage/private-feeds.ts';
 import type { Mark, UserArticle, UserArticleQuery } from '../storage/user-articles.ts';
-import type { ListScores } from './article-ranking.ts';
 import { sourceOf } from './library.ts';
 import type { RankingWorld } from './ranking-parts.ts';
 import { sampleArticles } from './samples.ts';
@@ -29,13 +28,14 @@ export interface ReaderArticle extends UserArticle {
   readonly vector: Float32Array | undefined;
 }
 
-type Options = Pick<RankingWorld, 'storage' | 'ranking' | 'tastes' | 'changes' | 'clock'> & {
+type Options = Pick<RankingWorld, 'storage' | 'tastes' | 'changes' | 'clock'> & {
   /** Called when articles, these or any, may be without vectors. */
   readonly onArticles: (ids?: readonly string[]) => void;
 };
 
 /** A text of a feed is taken for the whole article from so many characters on. */
 const wholeMin = 1_000;
+const noSentences = { sentences: new Float32Array(0) };
 /** The signal of callers that never stop. */
 const never = new AbortController().signal;
 
@@ -66,17 +66,43 @@ export class Reader {
     list: readonly UserArticle[],
     signal: AbortSignal,
   ): Promise<ScoredArticles> {
-    const scored = await this.#options.ranking.scores(userId, list, signal);
+    const { tastes, clock } = this.#options;
+    const { table } = tastes;
+    await this.#fillTable(list, signal);
+    const wanted = list.map(({ id }) => id);
+    const ranked = await tastes.rank(userId, wanted, { now: clock.now(), signal });
+    const places = new Map(ranked.ids.map((id, at) => [id, at]));
     // Only the few vectors that are looked at are looked up.
     const vector = {
       get vector() {
-        return scored.meanOf((this as unknown as ReaderArticle).id);
+        return table.mean((this as unknown as ReaderArticle).id);
       },
     };
-    const articles = list.map((article) => {
-      return Object.assign(Object.create(vector), readerArticle(article, scored));
+    const articles = list.map((article): ReaderArticle => {
+      const { publishedAt = article.addedAt } = article;
+      const at = places.get(article.id);
+      const score = at === undefined ? undefined : ranked.scores[at];
+      const order = score === undefined ? undefined : ranked.orderOf(score);
+      const uncertainty = at === undefined ? undefined : ranked.widths[at];
+      const scored = { ...article, publishedAt, score, order, uncertainty };
+      return Object.assign(Object.create(vector), scored);
     });
-    return { tasteVersion: scored.version, articles };
+    return { tasteVersion: ranked.version, articles };
+  }
+
+  /** Loads the vectors of articles that are not in the table. */
+  async #fillTable(list: readonly UserArticle[], signal: AbortSignal): Promise<void> {
+    const { storage, tastes } = this.#options;
+    const { table, model } = tastes;
+    const missing = list.filter(({ id }) => !table.has(id));
+    const ids = missing.map(({ id }) => id);
+    const summaries = await storage.vectors.summaries(ids, model, signal);
+    for (const { id, feedId, source, publishedAt } of missing) {
+      const summary = summaries.get(id);
+      if (summary === undefined) continue;
+      const document = { ...noSentences, ...summary, model };
+      table.put({ id, source: feedId ?? source, publishedAt, document });
+    }
   }
 
   /** Keeps that the user has read these articles, all at one time; gives the time. */
@@ -153,20 +179,6 @@ export class Reader {
       changes.tell(userId, 'all');
     }
   }
-}
-
-function readerArticle(
-  article: UserArticle,
-  { scores }: ListScores,
-): Omit<ReaderArticle, 'vector'> {
-  const found = scores.get(article.id);
-  return {
-    ...article,
-    publishedAt: article.publishedAt ?? article.addedAt,
-    score: found?.score,
-    order: found?.order,
-    uncertainty: found?.width,
-  };
 }
 
 /** Entries of a feed as they are stored; one whose address is none is left out. */

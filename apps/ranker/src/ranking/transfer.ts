@@ -1,4 +1,3 @@
-import type { Clock } from 'spillway';
 import { rankerError } from '../errors.ts';
 import { canonicalUrl, webUrl } from '../fetching/canonical-url.ts';
 import { checkRule } from '../reader/rule-set.ts';
@@ -7,6 +6,7 @@ import { isPrivateUrl } from '../storage/private-feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import { type NewRule, ruleFields } from '../storage/rules.ts';
 import { sourceOf } from './library.ts';
+import type { RankingWorld } from './ranking-parts.ts';
 
 /** One line of an export. */
 export type TransferLine =
@@ -67,17 +67,12 @@ export async function* exportLines(
   }
 }
 
-export interface ImportOptions {
-  readonly storage: RankerStorage;
-  readonly userId: string;
-  readonly lines: readonly unknown[];
-  readonly clock: Clock;
-}
-
 /** Takes all lines or, if one is wrong, none of them; texts that are stored stay. */
 export async function importLines(
-  { storage, userId, lines, clock }: ImportOptions,
-  signal?: AbortSignal,
+  { storage, clock }: Pick<RankingWorld, 'storage' | 'clock'>,
+  userId: string,
+  lines: readonly unknown[],
+  signal: AbortSignal,
 ): Promise<Imported> {
   const now = clock.now();
   const known = lines.map((line, at) => checkedLine(line, at));

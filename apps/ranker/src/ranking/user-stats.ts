@@ -1,16 +1,6 @@
-import type { ModelName } from '../learn/document.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { Accuracy } from '../storage/ratings.ts';
 import type { LoggedTraining } from '../storage/trainings.ts';
-
-export interface UserStatsOptions {
-  readonly storage: RankerStorage;
-  readonly userId: string;
-  readonly model: ModelName;
-  readonly now: number;
-  /** Counts predictions of articles rated before too, though they have seen the answer. */
-  readonly countsRepeated: boolean;
-}
+import type { RankingWorld } from './ranking-parts.ts';
 
 const weekMs = 7 * 86_400_000;
 const liked = 8;
@@ -35,18 +25,24 @@ export interface StatsAnswer {
   readonly [number: string]: unknown;
 }
 
-/** Counts a user's ratings, measures the predictions and tells the last training. */
-export async function userStats(options: UserStatsOptions): Promise<StatsAnswer> {
-  const { storage, userId, model, now, countsRepeated } = options;
+/**
+ * Counts a user's ratings, measures the predictions and tells the last training. Predictions of
+ * articles that were rated before have seen the answer.
+ */
+export async function userStats(
+  { storage, tastes, clock }: Pick<RankingWorld, 'storage' | 'tastes' | 'clock'>,
+  userId: string,
+  firstOnly: boolean,
+): Promise<StatsAnswer> {
   const { ratings, trainings, vectors } = storage;
-  const filter = { userId, firstOnly: !countsRepeated };
+  const filter = { userId, firstOnly };
   const [list, all, recent, [last], total, embedded] = await Promise.all([
     ratings.list(userId),
     ratings.accuracy(filter),
-    ratings.accuracy({ ...filter, since: now - weekMs }),
+    ratings.accuracy({ ...filter, since: clock.now() - weekMs }),
     trainings.list(userId, 1),
     trainings.count(userId),
-    vectors.countRated(userId, model),
+    vectors.countRated(userId, tastes.model),
   ]);
   const scores = list.map(({ score }) => score);
   const sum = scores.reduce((so, one) => so + one, 0);

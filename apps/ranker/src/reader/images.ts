@@ -178,10 +178,10 @@ const query = {
 } as const;
 
 /** Serves pictures under the addresses that pages of the reader show. */
-export function imageRoutes(app: FastifyInstance, images: Images, lane: Lane | undefined): void {
+export function imageRoutes(app: FastifyInstance, images: Images, lane: Lane): void {
   app.get<{ Params: { signature: string }; Querystring: { u: string } }>(
     '/reader/images/:signature',
-    { schema: { querystring: query }, config: { ...(lane !== undefined && { lane }) } },
+    { schema: { querystring: query }, config: { lane } },
     async (request, reply) => {
       const { u: url } = request.query;
       const { id } = request.rankerUser;

@@ -1,25 +1,9 @@
-import type { Clock } from 'spillway';
-import { checkInteger, checkNumber } from 'spillway/internal';
 import type { Observable } from 'spillway-http';
 import type { UserChanges } from '../ranking/ranking-parts.ts';
-import type { Reader } from '../ranking/reader.ts';
-import type { RankerStorage } from '../storage/ranker-storage.ts';
-import { ReaderLists, type ReaderListsOptions } from './reader-lists.ts';
+import { type ListsOptions, ReaderLists, type ReaderListsOptions } from './reader-lists.ts';
 
-export interface ListCacheOptions {
-  readonly reader: Reader;
+export interface ListCacheOptions extends ListsOptions {
   readonly changes: UserChanges;
-  readonly storage: RankerStorage;
-  /** UNIX milliseconds. */
-  readonly clock: Clock;
-  /** After this time an article counts half, in hours; from 1, 36 by default. */
-  readonly halfLifeHours?: number | undefined;
-  /** The share of the list for unsure articles, from 0 to 0.5; 0.1 by default. */
-  readonly explorationShare?: number | undefined;
-  /** The number of newest articles ordered for a user, 10 to 10,000; 1,000 by default. */
-  readonly articlesMax?: number | undefined;
-  /** Told when lists could not be brought up to date without anybody waiting for it. */
-  readonly onFailure: (error: unknown) => void;
 }
 
 /** The number of users whose lists are kept in memory. */
@@ -43,18 +27,9 @@ export class ListCache implements Observable, Disposable {
   #failures = 0;
 
   constructor(options: ListCacheOptions) {
-    const { halfLifeHours = 36, explorationShare = 0.1, articlesMax = 1_000 } = options;
-    const { reader, changes, storage, clock, onFailure } = options;
-    checkNumber('halfLifeHours', halfLifeHours, 1);
-    checkNumber('explorationShare', explorationShare, 0, 0.5);
-    checkInteger('articlesMax', articlesMax, 10, 10_000);
+    const { changes, onFailure } = options;
     this.#shared = {
-      reader,
-      storage,
-      clock,
-      explorationShare,
-      articlesMax,
-      halfLifeMs: halfLifeHours * 3_600_000,
+      ...options,
       onChange: () => {
         this.#version += 1;
         for (const listener of this.#listeners) listener();

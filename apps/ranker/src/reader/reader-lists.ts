@@ -1,6 +1,7 @@
 import { type Clock, deadline } from 'spillway';
 import type { ArticleChange, ReaderChange } from '../ranking/ranking-parts.ts';
 import type { Reader, ReaderArticle, ScoredArticles } from '../ranking/reader.ts';
+import type { Settings } from '../settings.ts';
 import type { ReaderFeed } from '../storage/feeds.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { Accuracy } from '../storage/ratings.ts';
@@ -10,20 +11,21 @@ import { type Listing, order, type Place } from './order.ts';
 import { RuleSet } from './rule-set.ts';
 import { inSlices } from './slices.ts';
 
-export interface ReaderListsOptions {
+/** All that the lists of any user are made of. */
+export interface ListsOptions {
+  readonly settings: Pick<Settings, 'halfLifeHours' | 'explorationShare' | 'listMax'>;
   readonly reader: Reader;
   readonly storage: RankerStorage;
-  readonly userId: string;
   /** UNIX milliseconds. */
   readonly clock: Clock;
-  readonly halfLifeMs: number;
-  readonly explorationShare: number;
-  /** The number of articles that are ordered, newest first. */
-  readonly articlesMax: number;
+  /** Told when lists could not be brought up to date without anybody waiting for it. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+export interface ReaderListsOptions extends ListsOptions {
+  readonly userId: string;
   /** Told after the lists have changed. */
   readonly onChange: () => void;
-  /** Told when they could not be brought up to date without anybody waiting for it. */
-  readonly onFailure: (error: unknown) => void;
 }
 
 /** One list as it is shown: all of it is by the same version of the taste. */
@@ -172,7 +174,8 @@ export class ReaderLists implements Disposable {
       this.#lists.delete(oldest);
     }
     const world = this.#world;
-    const isFresh = world !== undefined && this.#options.clock.now() - world.at <= freshMs;
+    const isFresh =
+      world !== undefined && Math.abs(this.#options.clock.now() - world.at) <= freshMs;
     if (isFresh && this.#lists.get(name)?.world === world) return;
     if (!isFresh || this.#isStale) return await this.refresh();
     // Only this list is new: the others need not be made anew for it.
@@ -238,10 +241,10 @@ export class ReaderLists implements Disposable {
 
   /** Reads all that lists are made of. */
   async #read(signal: AbortSignal): Promise<World> {
-    const { reader, storage, userId, clock, articlesMax } = this.#options;
+    const { reader, storage, userId, clock, settings } = this.#options;
     this.#isStale = false;
     const [newest, rules, accuracy, feeds] = await Promise.all([
-      reader.articles(userId, { limit: articlesMax }, signal),
+      reader.articles(userId, { limit: settings.listMax }, signal),
       storage.rules.list(userId, signal),
       storage.ratings.accuracy({ userId }),
       storage.feeds.list(userId, signal),
@@ -307,7 +310,7 @@ export class ReaderLists implements Disposable {
     const base = await this.#base(name, query, world, signal);
     base.groups ??= await inSlices(groupDuplicates(base.articles), signal);
     const { articles, tasteVersion, groups } = base;
-    const { clock, halfLifeMs, explorationShare } = this.#options;
+    const { clock, settings } = this.#options;
     const verdicts = ruleSet.verdicts(articles);
     const madeAt = clock.now();
     const { listing, sorting } = query;
@@ -315,8 +318,8 @@ export class ReaderLists implements Disposable {
       nowMs: madeAt,
       listing,
       sorting,
-      halfLifeMs,
-      explorationShare,
+      halfLifeMs: settings.halfLifeHours * 3_600_000,
+      explorationShare: settings.explorationShare,
       opened: this.#opened,
     };
     const places = await inSlices(order(articles, groups, verdicts, options), signal);
@@ -329,8 +332,8 @@ export class ReaderLists implements Disposable {
   }
 
   #limit({ words, feed }: ListChoice): number {
-    const { articlesMax } = this.#options;
-    return words.length === 0 && feed === '' ? articlesMax : Math.min(articlesMax, foundMax);
+    const { listMax } = this.#options.settings;
+    return words.length === 0 && feed === '' ? listMax : Math.min(listMax, foundMax);
   }
 
   /** The articles that a list is made of: those that it had if they only have other scores. */

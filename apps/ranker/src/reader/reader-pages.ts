@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
-import type { Lane } from 'spillway';
 import { assets, html } from 'spillway-http';
 import { requireLogin } from '../server/access.ts';
 import type { RankerContext } from '../server/context.ts';
@@ -14,12 +13,8 @@ import { loginRoutes } from './login.ts';
 import { rulesView } from './rules-page.ts';
 
 export interface ReaderPagesOptions
-  extends Pick<RankerContext, 'reader' | 'ranking' | 'storage' | 'lists' | 'clock'> {
+  extends Pick<RankerContext, 'reader' | 'ranking' | 'storage' | 'lists' | 'lanes' | 'clock'> {
   readonly images: Images;
-  /** The lane of all its routes. @default the server's */
-  readonly lane?: Lane | undefined;
-  /** The lane of pictures, which may be slow. @default that of the other routes */
-  readonly imageLane?: Lane | undefined;
 }
 
 /**
@@ -27,12 +22,6 @@ export interface ReaderPagesOptions
  * changes, and live pages.
  */
 export const readerPages: FastifyPluginAsync<ReaderPagesOptions> = async (app, options) => {
-  if (options.lane !== undefined) {
-    const { lane } = options;
-    app.addHook('onRoute', (route) => {
-      route.config = { lane, ...route.config };
-    });
-  }
   await app.register(assets, {
     root: join(import.meta.dirname, 'assets'),
     prefix: '/reader/assets/',
@@ -52,7 +41,7 @@ export const readerPages: FastifyPluginAsync<ReaderPagesOptions> = async (app, o
     requireLogin(scope);
     addList(scope, options);
     addOthers(scope, options);
-    imageRoutes(scope, options.images, options.imageLane);
+    imageRoutes(scope, options.images, options.lanes.images);
   });
 };
 

@@ -20,7 +20,7 @@ const notJson = Symbol('not JSON');
 
 /** The eight endpoints of news-score, with its shapes: failures are told inside a 200. */
 export const compatRoutes: FastifyPluginAsync<CompatOptions> = async (app, options) => {
-  const { storage, ranking, tastes, trainingSet, lanes, clock, userId } = options;
+  const { storage, ranking, trainingSet, lanes, userId } = options;
   const config = { lane: lanes.rank, domain: 'thread', csrf: false, bodyTypes: 'any' } as const;
   const post = { config, bodyLimit: bodyBytesMax } as const;
   app.removeAllContentTypeParsers();
@@ -93,8 +93,7 @@ export const compatRoutes: FastifyPluginAsync<CompatOptions> = async (app, optio
     }
   });
   app.get('/stats', { config: { lane: lanes.read } }, async () => {
-    const who = { storage, userId: await userId(), model: tastes.model };
-    const stats = await userStats({ ...who, now: clock.now(), countsRepeated: true });
+    const stats = await userStats(options, await userId(), false);
     return { ...stats, last_training: stats.last_training && oneKind(stats.last_training) };
   });
   app.get('/training_set', { config: { lane: lanes.read } }, async ({ permit }) => {

@@ -4,6 +4,7 @@ import type { DocumentEmbedder } from '../ranking/library.ts';
 import type { RankingParts } from '../ranking/ranking-parts.ts';
 import type { FeedRefresh } from '../reader/feed-refresh.ts';
 import type { ListCache } from '../reader/list-cache.ts';
+import type { Settings } from '../settings.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
 
@@ -16,6 +17,5 @@ export interface RankerContext extends RankingParts {
   readonly lists: ListCache;
   readonly lanes: RankerLanes;
   readonly clock: Clock;
-  /** The time limit of one article, in milliseconds. */
-  readonly rankMs: number;
+  readonly settings: Settings;
 }

@@ -1,17 +1,14 @@
-import { type Clock, deadline } from 'spillway';
+import { deadline } from 'spillway';
 import { failureOf } from 'spillway-http';
-import type { ArticleRanking } from '../ranking/article-ranking.ts';
 import type { Item } from '../ranking/library.ts';
 import { rankAnswer } from './answers.ts';
+import type { RankerContext } from './context.ts';
 
 /** Many articles of one user. */
-export interface RankBatch {
-  readonly ranking: ArticleRanking;
+interface RankBatch extends Pick<RankerContext, 'ranking' | 'clock'> {
+  readonly settings: Pick<RankerContext['settings'], 'rankMs'>;
   readonly userId: string;
   readonly items: readonly Item[];
-  readonly clock: Clock;
-  /** The time limit of each article, in milliseconds. */
-  readonly rankMs: number;
   readonly signal: AbortSignal;
 }
 
@@ -39,10 +36,10 @@ export async function* rankLines(batch: RankBatch): AsyncGenerator<string> {
 }
 
 async function lineOf(batch: RankBatch, at: number, parent: AbortSignal): Promise<string> {
-  const { ranking, userId, items, clock, rankMs } = batch;
+  const { ranking, userId, items, clock, settings } = batch;
   const item = items[at] as Item;
   const named = 'url' in item ? { url: item.url } : {};
-  using limit = deadline(clock, rankMs, parent);
+  using limit = deadline(clock, settings.rankMs, parent);
   try {
     const ranked = await ranking.rank(userId, item, { signal: limit.signal });
     return `${JSON.stringify({ index: at, ...rankAnswer(ranked) })}\n`;

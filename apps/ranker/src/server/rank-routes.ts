@@ -33,7 +33,7 @@ const body = {
 
 /** `GET /rank?url=…`, and `POST /rank` with a URL, a text, or many of either. */
 export const rankRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
-  const { ranking, lanes, clock, rankMs } = options;
+  const { ranking, lanes } = options;
   const one = async ({ rankerUser, permit }: FastifyRequest, item: Item, explain = false) => {
     return rankAnswer(await ranking.rank(rankerUser.id, item, { explain, signal: permit.signal }));
   };
@@ -49,7 +49,7 @@ export const rankRoutes: FastifyPluginAsync<RankerContext> = async (app, options
     const { signal } = request.permit;
     // Beside its place among the requests: a few batches must not take all workers.
     const place = await lanes.batches.enter({ signal });
-    const batch = { ranking, clock, rankMs, signal, items, userId: request.rankerUser.id };
+    const batch = { ...options, signal, items, userId: request.rankerUser.id };
     const lines = Readable.from(rankLines(batch), { objectMode: false });
     lines.once('close', () => place[Symbol.dispose]());
     return reply.type(ndjsonType).send(lines);

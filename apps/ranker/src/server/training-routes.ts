@@ -38,7 +38,7 @@ const evaluatedMin = 10;
 
 /** Judgements, what is learned from them, and how well that goes. */
 export const trainingRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
-  const { storage, ranking, tastes, training, trainingSet, lanes, clock } = options;
+  const { storage, ranking, tastes, training, trainingSet, lanes } = options;
   const changing = { lane: lanes.corrections, domain: 'thread', csrf: false } as const;
   const long = { lane: lanes.long, domain: 'thread', csrf: false } as const;
   const reading = { lane: lanes.read } as const;
@@ -97,8 +97,7 @@ export const trainingRoutes: FastifyPluginAsync<RankerContext> = async (app, opt
   app.get('/stats', { config: reading }, async ({ rankerUser, permit }) => {
     const { id: userId } = rankerUser;
     const { version } = await tastes.current(userId, permit.signal);
-    const stats = { storage, userId, model: tastes.model, now: clock.now(), countsRepeated: false };
-    return { ...(await userStats(stats)), taste: { version } };
+    return { ...(await userStats(options, userId, true)), taste: { version } };
   });
   app.get('/training_set', { config: reading }, async ({ rankerUser, permit }) => {
     const items = await storage.ratings.listUrls(rankerUser.id, permit.signal);

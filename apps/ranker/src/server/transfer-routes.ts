@@ -10,7 +10,7 @@ const importBytesMax = 8 * 1_048_576;
 
 /** `GET /export` and `POST /import`: a JSON value a line. */
 export const transferRoutes: FastifyPluginAsync<RankerContext> = async (app, options) => {
-  const { storage, tastes, training, embedding, lanes, clock } = options;
+  const { storage, tastes, training, embedding, lanes } = options;
   ndjsonBodies(app);
   app.get(
     '/export',
@@ -29,7 +29,7 @@ export const transferRoutes: FastifyPluginAsync<RankerContext> = async (app, opt
     },
     async ({ rankerUser, body, permit: { signal } }) => {
       const { id: userId } = rankerUser;
-      const done = await importLines({ storage, userId, lines: body.items, clock }, signal);
+      const done = await importLines(options, userId, body.items, signal);
       embedding.wake();
       tastes.forget(userId);
       if (done.ratings > 0) training.add(userId, 'quick');

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type SqlBool, sql } from 'kysely';
 import { rankerError } from '../errors.ts';
 import type { Outline } from '../feeds/opml.ts';
 import type { Credentials } from '../fetching/web.ts';
@@ -99,6 +99,8 @@ export type FeedFetched<A = NewArticle> = {
     }
 );
 
+/** No feed waits for longer, in milliseconds: a later turn was given by a clock that was ahead. */
+const waitMsMax = 27 * 3_600_000;
 /** The number of articles whose times give a feed's next turn. */
 const timesMax = 20;
 
@@ -274,10 +276,11 @@ export class Feeds extends Records {
     signal?: AbortSignal,
   ): Promise<DueFeed[]> {
     const { kysely } = this;
+    const isDue = sql<SqlBool>`(next_at <= ${nowMs} or next_at > ${nowMs + waitMsMax})`;
     const due = kysely
       .selectFrom('feeds')
       .select('feeds.id')
-      .where('next_at', '<=', nowMs)
+      .where(isDue)
       .where(({ exists, selectFrom }) =>
         exists(
           selectFrom('subscriptions')
@@ -292,7 +295,7 @@ export class Feeds extends Records {
       .updateTable('feeds')
       .set({ next_at: untilMs })
       .where('id', 'in', due)
-      .where('next_at', '<=', nowMs)
+      .where(isDue)
       .returning(['id', 'url', 'etag', 'last_modified', 'failures'])
       .execute({ signal });
     if (rows.length === 0) return [];
