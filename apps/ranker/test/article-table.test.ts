@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ArticleTable } from '../src/learn/article-table.ts';
 import type { RatedArticle } from '../src/learn/document.ts';
-import { placeRows, ratedRows, rowMean } from '../src/learn/rows.ts';
+import { placeRows, rowMean } from '../src/learn/rows.ts';
 import { Tastes } from '../src/learn/tastes.ts';
+import { ratedRows } from './fixtures/rated-rows.ts';
 import { model, now, StoredTastes, VectorScene } from './vector-scene.ts';
 
 describe('the table of articles', () => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fit, sideCount, untrained, wordValues } from '../src/learn/model.ts';
-import { commonOf, comparedRows, placeRows, ratedRows } from '../src/learn/rows.ts';
+import { commonOf, comparedRows, placeRows } from '../src/learn/rows.ts';
 import { bucketCount, wordsKept, wordsOf } from '../src/learn/words.ts';
+import { ratedRows } from './fixtures/rated-rows.ts';
 import { model, VectorScene } from './vector-scene.ts';
 
 const halfLifeMs = 1e15;

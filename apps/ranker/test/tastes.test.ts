@@ -158,7 +158,7 @@ describe('tastes', () => {
     assert.ok(compared.version > version);
     const { rows } = compared.state as TasteState;
     assert.equal(rows.compared, 700);
-    const together = { ...rows, ...emptyNeighbours(700 * neighboursKept) };
+    const together = { ...rows, ...emptyNeighbours(700, neighboursKept) };
     compareRows(together, 0, 700);
     assert.deepEqual(rows.nearest, together.nearest);
     const after = await large.score('large', asked, { now });

@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fit, untrained } from '../src/learn/model.ts';
-import {
-  commonOf,
-  emptyNeighbours,
-  neighboursUsed,
-  ratedRows,
-  rowMean,
-} from '../src/learn/rows.ts';
+import { commonOf, emptyNeighbours, rowMean } from '../src/learn/rows.ts';
 import { findNearest, Scorer } from '../src/learn/scorer.ts';
 import { isEnglish } from '../src/learn/sentences.ts';
 import { bucketOf, labelsOf, wordsOf } from '../src/learn/words.ts';
+import { ratedRows } from './fixtures/rated-rows.ts';
 import { model, VectorScene } from './vector-scene.ts';
 
 describe('the words of an article', () => {
@@ -42,7 +37,7 @@ describe('the words of an article', () => {
       const taste = fit(past, commonOf(rows), untrained, { halfLifeMs: 1e15 });
       const scorer = new Scorer({ rows: past, model: taste });
       const [liked, other] = [12, 13].map((row) => {
-        const list = emptyNeighbours(neighboursUsed);
+        const list = emptyNeighbours(1);
         findNearest(past, rowMean(rows, row), list, 0);
         return scorer.score(rows, row, list, { source: 0, now: about.ratedAt, place: 0 });
       }) as [number, number];

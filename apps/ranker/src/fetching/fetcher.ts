@@ -9,9 +9,8 @@ import { Browser, type BrowserOptions, type BrowserStats } from './browser.ts';
 import { canonicalUrl, claimedUrl, siteOf, webUrl } from './canonical-url.ts';
 import type { Extraction } from './extract-page.ts';
 import { type ImageType, imageType } from './image-type.ts';
-import { Politeness, type PolitenessOptions } from './politeness.ts';
 import { type Unavailable, UnavailableError } from './unavailable.ts';
-import { type FetchOptions, Web, type WebAnswer } from './web.ts';
+import { type FetchOptions, type Politeness, Web, type WebAnswer } from './web.ts';
 
 /** Settings of the browser; without a path one is looked for. */
 export interface FetcherBrowser
@@ -25,7 +24,7 @@ export interface FetcherOptions extends AddressGuardOptions {
   /** Threads that read pages and feeds. An integer from 1. @default 2 */
   readonly workers?: number | undefined;
   /** Limits on requests to one host. */
-  readonly politeness?: Omit<PolitenessOptions, 'clock'> | undefined;
+  readonly politeness?: Politeness | undefined;
   /** The time limit of a fetch without browser, in milliseconds, from 1. @default 15000 */
   readonly fetchMsMax?: number | undefined;
   /** The time limit of a page in the browser, in milliseconds, from 1. @default 45000 */
@@ -57,7 +56,6 @@ type Worker = typeof import('./extract-worker.ts');
 interface FetcherParts {
   readonly web: Web;
   readonly images: Web;
-  readonly politeness: Politeness;
   readonly pool: Pool<Worker>;
   readonly browser: Browser | undefined;
   readonly textCharsMin: number;
@@ -90,11 +88,11 @@ export class Fetcher implements AsyncDisposable {
     const { browser = 'auto', pageMsMax } = options;
     checkInteger('textCharsMin', textCharsMin, 1);
     const guard = new AddressGuard(options);
-    const politeness = new Politeness({ ...options.politeness, clock });
+    const { politeness } = options;
     const web = new Web({ guard, politeness, fetchMsMax, bytesMax, clock });
     const images = new Web({
       guard,
-      politeness: new Politeness({ ...imagePace, clock }),
+      politeness: imagePace,
       fetchMsMax: Math.min(fetchMsMax ?? imageMsMax, imageMsMax),
       bytesMax: imageBytesMax,
       clock,
@@ -111,7 +109,7 @@ export class Fetcher implements AsyncDisposable {
       // The memory of a parser in WebAssembly grows with the largest page and never shrinks.
       recycle: { heapMbMax: parserMbMax, intervalMs: 60_000 },
     });
-    return new Fetcher({ web, images, politeness, pool, browser: pages, textCharsMin });
+    return new Fetcher({ web, images, pool, browser: pages, textCharsMin });
   }
 
   private constructor(parts: FetcherParts) {
@@ -284,7 +282,7 @@ export class Fetcher implements AsyncDisposable {
   ): Promise<Extraction | undefined> {
     if (this.#parts.browser === undefined) return undefined;
     try {
-      await this.#parts.politeness.take(new URL(url).host, signal);
+      await this.#parts.web.takeTurn(new URL(url).host, signal);
       const page = await this.#parts.browser.render(url, signal);
       const bytes = new TextEncoder().encode(page.html);
       return await this.#extract(bytes, 'text/html; charset=utf-8', page.url, signal);

@@ -1,23 +1,20 @@
 /** Every reason why a page or a feed cannot be had. */
-export const unavailableReasons = [
-  'blocked',
-  'broken_feed',
-  'dns',
-  'invalid_url',
-  'not_feed',
-  'not_found',
-  'not_html',
-  'not_image',
-  'paywall',
-  'private_address',
-  'redirect_loop',
-  'server_error',
-  'timeout',
-  'too_large',
-  'too_short',
-] as const;
-
-export type UnavailableReason = (typeof unavailableReasons)[number];
+export type UnavailableReason =
+  | 'blocked'
+  | 'broken_feed'
+  | 'dns'
+  | 'invalid_url'
+  | 'not_feed'
+  | 'not_found'
+  | 'not_html'
+  | 'not_image'
+  | 'paywall'
+  | 'private_address'
+  | 'redirect_loop'
+  | 'server_error'
+  | 'timeout'
+  | 'too_large'
+  | 'too_short';
 
 /** A reason why there is nothing to read, for programs and in words. */
 export interface Unavailable {

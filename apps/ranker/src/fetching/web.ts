@@ -1,6 +1,9 @@
 import {
+  Bucket,
   type Clock,
   deadline,
+  Keyed,
+  type KeyedStats,
   Lane,
   type LaneStats,
   Retry,
@@ -11,14 +14,25 @@ import { checkInteger, checkNumber } from 'spillway/internal';
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import type { AddressGuard } from './address-guard.ts';
 import { webUrl } from './canonical-url.ts';
-import type { Politeness } from './politeness.ts';
 import { acceptedEncodings, readBody } from './read-body.ts';
 import { retryAfterMs, statusFailure, wireFailure } from './status-failure.ts';
 import { UnavailableError, type Validators } from './unavailable.ts';
 
+/** Limits on the requests to one host. */
+export interface Politeness {
+  /** Requests each second, above 0. @default 2 */
+  readonly ratePerSecond?: number | undefined;
+  /** The number that may start together. An integer from 1. @default 4 */
+  readonly burst?: number | undefined;
+  /** The number that may wait. An integer from 0. @default 16 */
+  readonly queueMax?: number | undefined;
+  /** The number of hosts remembered; more than can be waited for at once. @default 2_000 */
+  readonly hostsMax?: number | undefined;
+}
+
 export interface WebOptions {
   readonly guard: AddressGuard;
-  readonly politeness: Politeness;
+  readonly politeness?: Politeness | undefined;
   /** From the request to the last byte, redirects included, in ms, from 1. @default 15000 */
   readonly fetchMsMax?: number | undefined;
   /** The longest body, decompressed or not, in bytes, from 1. @default 5 MiB */
@@ -67,13 +81,15 @@ const fetchesMax = 32;
 const queueMax = 256;
 /** Everything but the fetch itself: a place, and the host's own pace. */
 const waitMsMax = 20_000;
+/** A host that wants to be left alone for longer than this is not waited for. */
+const pauseMsMax = 5_000;
 /** Said openly, so that who runs a site can know and refuse it. */
 const userAgent = 'Mozilla/5.0 (compatible; spillway-ranker; personal reader)';
 
 /** Asks servers of others: only public ones, politely, and never for more than can be taken. */
 export class Web {
   readonly #guard: AddressGuard;
-  readonly #politeness: Politeness;
+  readonly #hosts: Keyed<Bucket>;
   readonly #fetchMsMax: number;
   readonly #bytesMax: number;
   readonly #clock: Clock;
@@ -86,10 +102,14 @@ export class Web {
     checkNumber('fetchMsMax', fetchMsMax, 1);
     checkInteger('bytesMax', bytesMax, 1);
     this.#guard = options.guard;
-    this.#politeness = options.politeness;
     this.#fetchMsMax = fetchMsMax;
     this.#bytesMax = bytesMax;
     this.#clock = clock;
+    const { ratePerSecond = 2, burst = 4, queueMax: waitMax = 16 } = options.politeness ?? {};
+    const make = () => new Bucket({ ratePerSecond, burst, queueMax: waitMax, clock });
+    const keysMax = options.politeness?.hostsMax ?? 2_000;
+    checkInteger('hostsMax', keysMax, 1);
+    this.#hosts = new Keyed({ make, keysMax, idleMs: 0, clock });
     const deadlineMs = waitMsMax + fetchMsMax;
     this.#lane = new Lane({
       name: 'web',
@@ -108,8 +128,19 @@ export class Web {
     });
   }
 
-  get stats(): { readonly lane: LaneStats; readonly politeness: Politeness['stats'] } {
-    return { lane: this.#lane.stats, politeness: this.#politeness.stats };
+  get stats(): { readonly lane: LaneStats; readonly politeness: KeyedStats } {
+    return { lane: this.#lane.stats, politeness: this.#hosts.stats };
+  }
+
+  /** Waits until the host may be asked; rejects with `BUCKET_FULL` or the signal's reason. */
+  async takeTurn(host: string, signal: AbortSignal | undefined): Promise<void> {
+    const bucket = this.#hosts.for(host);
+    const { pausedMs } = bucket.stats;
+    if (pausedMs > pauseMsMax) {
+      const seconds = Math.ceil(pausedMs / 1000);
+      throw new UnavailableError('blocked', `${host} asked to be left alone for ${seconds} s more`);
+    }
+    await bucket.take(1, { signal });
   }
 
   /** Rejects with an `UnavailableError`, when busy, or with the signal's reason. */
@@ -141,7 +172,7 @@ export class Web {
   }
 
   async #get(question: WebQuestion, signal: AbortSignal): Promise<WebAnswer> {
-    await this.#politeness.take(question.url.host, signal);
+    await this.takeTurn(question.url.host, signal);
     using limit = deadline(this.#clock, this.#fetchMsMax, signal);
     try {
       const isRetryable = (error: unknown) => error instanceof UnavailableError && error.retryable;
@@ -163,7 +194,7 @@ export class Web {
       seen.add(url.href);
       const next = await this.#ask(url, question, signal);
       if (!(next instanceof URL)) return next;
-      if (next.host !== url.host) await this.#politeness.take(next.host, signal);
+      if (next.host !== url.host) await this.takeTurn(next.host, signal);
       url = next;
     }
     throw new UnavailableError('redirect_loop', `redirects without end, at last to ${url.href}`);
@@ -201,7 +232,9 @@ export class Web {
     const hasSent = sent.etag !== undefined || sent.lastModified !== undefined;
     if (statusCode === 304 && hasSent) return { url: url.href, type, body: undefined, validators };
     const failure = statusFailure(statusCode, headers);
-    if (failure?.reason === 'blocked') this.#politeness.slow(url.host, retryAfterMs(headers));
+    if (failure?.reason === 'blocked') {
+      this.#hosts.for(url.host).slow({ retryAfterMs: retryAfterMs(headers) });
+    }
     if (failure !== undefined) throw failure;
     checkType(type.toLowerCase());
     const body = await readBody(answer, this.#bytesMax);

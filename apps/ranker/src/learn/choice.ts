@@ -1,16 +1,5 @@
 import { type Choice, cautiousSlope, fit, type Model, untrained } from './model.ts';
-import {
-  type Common,
-  emptyNeighbours,
-  foldCount,
-  insertNeighbour,
-  type Neighbours,
-  neighboursKept,
-  neighboursUsed,
-  noRow,
-  type RatedRows,
-  ratedOnly,
-} from './rows.ts';
+import { type Common, foldCount, type RatedRows, ratedOnly, scoresOf } from './rows.ts';
 import { clampScore } from './score.ts';
 import { Scorer, spread } from './scorer.ts';
 
@@ -106,7 +95,8 @@ export function* choose(task: TrainingTask): Generator<number, Learned> {
     const asked = only.filter((row) => rows.folds[row] === fold);
     if (asked.length === 0) continue;
     const known = only.filter((row) => rows.folds[row] !== fold);
-    const lists = neighboursOf(rows, asked, known);
+    // Of the neighbours that each row keeps more than enough are known.
+    const past = { ...rows, scores: scoresOf(rows, known) };
     for (const [at, penalties] of grid.entries()) {
       yield (fold + at / grid.length) / foldCount;
       const model = fit(
@@ -118,7 +108,7 @@ export function* choose(task: TrainingTask): Generator<number, Learned> {
           only: known,
         },
       );
-      answer(rows, model, asked, lists, unseen[at] as Unseen);
+      answer(past, model, asked, unseen[at] as Unseen);
     }
   }
   return decide(task, only, grid, unseen);
@@ -200,39 +190,11 @@ function widthOf(rows: RatedRows, only: readonly number[], unseen: Unseen, slope
   return (length * measured + widthRatings * untrained.width) / (length + widthRatings);
 }
 
-/** The nearest of `others`: of those that each row keeps, which are more than are used. */
-function neighboursOf(
-  rows: RatedRows,
-  asked: readonly number[],
-  others: readonly number[],
-): Neighbours {
-  const isIn = new Uint8Array(rows.count);
-  for (const row of others) isIn[row] = 1;
-  const lists = emptyNeighbours(asked.length * neighboursUsed);
-  for (const [place, row] of asked.entries()) {
-    const from = row * neighboursKept;
-    for (let at = from; at < from + neighboursKept; at += 1) {
-      const other = rows.nearest[at] as number;
-      if (other === noRow) break;
-      if (isIn[other] === 0) continue;
-      const similarity = rows.similarities[at] as number;
-      insertNeighbour(lists, place * neighboursUsed, neighboursUsed, other, similarity);
-    }
-  }
-  return lists;
-}
-
-function answer(
-  rows: RatedRows,
-  model: Model,
-  asked: readonly number[],
-  lists: Neighbours,
-  into: Unseen,
-): void {
+function answer(rows: RatedRows, model: Model, asked: readonly number[], into: Unseen): void {
   const scorer = new Scorer({ rows, model });
-  for (const [place, row] of asked.entries()) {
+  for (const row of asked) {
     const now = rows.ratedAt[row] as number;
-    scorer.score(rows, row, lists, { source: rows.sources[row] as number, now, place });
+    scorer.score(rows, row, rows, { source: rows.sources[row] as number, now });
     into.says[row] = scorer.raw;
     into.starts[row] = model.start;
     into.supports[row] = scorer.support;

@@ -3,10 +3,10 @@ import { type Choice, fit, untrained, wordValues } from './model.ts';
 import {
   type Common,
   emptyNeighbours,
-  neighboursUsed,
   type RatedRows,
   ratedOnly,
   rowMean,
+  scoresOf,
 } from './rows.ts';
 import { findNearest, Scorer } from './scorer.ts';
 import { bucketCount, wordsKept } from './words.ts';
@@ -74,9 +74,7 @@ export function* evaluateTaste(task: EvaluationTask): Generator<number, Evaluati
     logistic: [],
     served: [],
   };
-  const known = new Set(older);
-  const scores = rows.scores.map((score, row) => (known.has(row) ? score : Number.NaN));
-  const past = { ...rows, scores };
+  const past = { ...rows, scores: scoresOf(rows, older) };
   const scorerOf = (chosen: Choice) => {
     const model = fit(past, common, chosen, { halfLifeMs, only: older });
     return { model, scorer: new Scorer({ rows: past, model }) };
@@ -88,7 +86,7 @@ export function* evaluateTaste(task: EvaluationTask): Generator<number, Evaluati
   const logistic = logisticWords(past, common, older, start);
   let within = 0;
   for (const row of newer) {
-    const list = emptyNeighbours(neighboursUsed);
+    const list = emptyNeighbours(1);
     findNearest(past, rowMean(rows, row), list, 0);
     const about = {
       source: rows.sources[row] as number,

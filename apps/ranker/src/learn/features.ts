@@ -1,5 +1,5 @@
 import { dot } from './document.ts';
-import type { Common } from './rows.ts';
+import { type Common, type Neighbours, neighboursUsed, noRow } from './rows.ts';
 
 /** A neighbour nearer by this much has a say 2.7 times as strong. */
 const temperature = 0.1;
@@ -30,4 +30,34 @@ export function similarityUnknown({ centre }: Common): number {
 /** The say of a neighbour at this cosine. */
 export function neighbourWeight(similarity: number, unknown: number): number {
   return Math.exp((similarity - unknown) / temperature);
+}
+
+/**
+ * The mean of the nearest scores above `start`, by how near they are: a weight of 1 for 0 draws it
+ * to 0. Beside it stands the cosine to the nearest one, from 0 to 1. Scores that shall not count
+ * are NaN, and those of ratings that are newer than this version are not there.
+ */
+export function neighbourFeature(
+  { nearest, similarities, size }: Neighbours,
+  place: number,
+  scores: Float32Array,
+  { start, unknown }: { readonly start: number; readonly unknown: number },
+): { readonly feature: number; readonly support: number } {
+  let sum = 0;
+  let weights = 1;
+  let used = 0;
+  let support = 0;
+  for (let at = place * size; at < (place + 1) * size && used < neighboursUsed; at += 1) {
+    const row = nearest[at] as number;
+    if (row === noRow) break;
+    const score = scores[row];
+    if (score === undefined || Number.isNaN(score)) continue;
+    const similarity = similarities[at] as number;
+    support = Math.max(support, Math.min(1, similarity));
+    const weight = neighbourWeight(similarity, unknown);
+    sum += weight * (score - start);
+    weights += weight;
+    used += 1;
+  }
+  return { feature: sum / weights, support };
 }

@@ -1,14 +1,6 @@
 import { dot, dotAt } from './document.ts';
-import { ageFeature, lengthFeature, neighbourWeight, similarityUnknown } from './features.ts';
-import {
-  type ArticleColumns,
-  type Common,
-  neighboursKept,
-  neighboursUsed,
-  noRow,
-  type RatedRows,
-  ratedOnly,
-} from './rows.ts';
+import { ageFeature, lengthFeature, neighbourFeature, similarityUnknown } from './features.ts';
+import { type ArticleColumns, type Common, type RatedRows, ratedOnly, scoresOf } from './rows.ts';
 import { scoreUnknown } from './score.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
@@ -189,15 +181,16 @@ class Equations {
     this.#side = new Float64Array(only.length * sideCount);
     this.#rest = new Float64Array(only.length);
     this.#values = new Float32Array(only.length * wordsKept);
-    const isIn = new Uint8Array(rows.count);
-    for (const row of only) isIn[row] = 1;
-    const unknown = similarityUnknown(common);
+    const known = scoresOf(rows, only);
+    const about = { start, unknown: similarityUnknown(common) };
+    // Until all ratings have been compared, some have lists and others none.
+    const hasLists = rows.compared === rows.count;
     for (const [place, row] of only.entries()) {
       const values = this.#values.subarray(place * wordsKept, (place + 1) * wordsKept);
       wordValues(rows, row, common, values);
       const side = [
         ownSource(rows, row, weights, start, sources),
-        neighbourFeature(rows, row, start, isIn, unknown),
+        hasLists ? neighbourFeature(rows, row, known, about).feature : 0,
         lengthFeature(rows.lengths[row] as number),
         ageFeature(rows.publishedAt[row] as number, rows.ratedAt[row] as number),
       ];
@@ -363,28 +356,4 @@ function ownSource(
 /** The mean of a source's scores above the reader's mean, with caution. */
 export function sourceFeature(sum: number, weight: number): number {
   return sum / (weight + sourceRatings);
-}
-
-function neighbourFeature(
-  rows: RatedRows,
-  row: number,
-  start: number,
-  isIn: Uint8Array,
-  unknown: number,
-): number {
-  if (rows.compared < rows.count) return 0;
-  let sum = 0;
-  let weights = 1;
-  let used = 0;
-  const from = row * neighboursKept;
-  for (let at = from; at < from + neighboursKept && used < neighboursUsed; at += 1) {
-    const other = rows.nearest[at] as number;
-    if (other === noRow) break;
-    if (isIn[other] === 0) continue;
-    const weight = neighbourWeight(rows.similarities[at] as number, unknown);
-    sum += weight * ((rows.scores[other] as number) - start);
-    weights += weight;
-    used += 1;
-  }
-  return sum / weights;
 }

@@ -1,4 +1,4 @@
-import type { Article, RatedArticle } from './document.ts';
+import type { Article } from './document.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
 /** Articles as columns in shared memory, so that threads read them without a copy. */
@@ -21,7 +21,7 @@ export interface ArticleColumns {
  * Rated articles of one reader. A version reads only its first `count` rows, which never change;
  * columns of articles have room for more, so that the next version need not copy them.
  */
-export interface RatedRows extends ArticleColumns {
+export interface RatedRows extends ArticleColumns, Neighbours {
   readonly count: number;
   /** The number of rows that are taken by any version, in shared memory. */
   readonly taken: Int32Array;
@@ -31,9 +31,6 @@ export interface RatedRows extends ArticleColumns {
   readonly folds: Uint8Array;
   /** The number of first rows that have been compared with each other. */
   readonly compared: number;
-  /** The nearest others of each compared row, nearest first; see {@link neighboursKept}. */
-  readonly nearest: Uint32Array;
-  readonly similarities: Float32Array;
 }
 
 /** The parts that ratings are dealt into for cross-validation. */
@@ -120,7 +117,7 @@ export function placeRows(
   const shared = (bytes: number) => new SharedArrayBuffer(bytes);
   const rows: RatedRows = {
     ...roomFor(before, count, dimension),
-    ...emptyNeighbours(count * neighboursKept),
+    ...emptyNeighbours(count, neighboursKept),
     count,
     compared: before?.compared ?? 0,
     scores: new Float32Array(shared(4 * count)),
@@ -182,30 +179,24 @@ function roomFor(before: RatedRows | undefined, count: number, dimension: number
   return columns;
 }
 
-/** All ratings as rows. */
-export function ratedRows(
-  rated: readonly RatedArticle[],
-  dimension: number,
-  sources: Map<string, number>,
-): RatedRows {
-  const edits = rated.map((article, row) => {
-    const { score, ratedAt, source } = article;
-    return { row, score, ratedAt, added: { ...article, source: numberOf(sources, source) } };
-  });
-  return comparedRows(placeRows(undefined, edits, dimension));
-}
-
 /** The rows that are rated: those of ratings that were taken back are left out. */
 export function ratedOnly({ scores }: RatedRows): number[] {
   return [...scores.keys()].filter((row) => !Number.isNaN(scores[row]));
+}
+
+/** The scores of these rows; those of all others are NaN. */
+export function scoresOf({ scores }: RatedRows, only: readonly number[]): Float32Array {
+  const known = new Float32Array(scores.length).fill(Number.NaN);
+  for (const row of only) known[row] = scores[row] as number;
+  return known;
 }
 
 /** Compares rows with all before them, and takes them into each other's lists. */
 export function compareRows(rows: RatedRows, from: number, to: number): void {
   for (let row = from; row < to; row += 1) {
     eachSimilarity(rows, rowMean(rows, row), 0, row, (other, similarity) => {
-      insertNeighbour(rows, row * neighboursKept, neighboursKept, other, similarity);
-      insertNeighbour(rows, other * neighboursKept, neighboursKept, row, similarity);
+      insertNeighbour(rows, row, other, similarity);
+      insertNeighbour(rows, other, row, similarity);
     });
   }
 }
@@ -266,28 +257,39 @@ function dotOne(vector: Float64Array, means: Float32Array, from: number): number
   return sum;
 }
 
-/** A list of rows with their similarities, highest first. */
+/** Lists of the nearest rated rows, one at each place, nearest first. */
 export interface Neighbours {
+  /** The length of each list. */
+  readonly size: number;
   readonly nearest: Uint32Array;
   readonly similarities: Float32Array;
 }
 
-/** A new list of neighbours. */
-export function emptyNeighbours(size: number): Neighbours {
+/** Lists without any row yet. */
+export function emptyNeighbours(places: number, size: number = neighboursUsed): Neighbours {
+  const bytes = 4 * places * size;
   return {
-    nearest: new Uint32Array(new SharedArrayBuffer(4 * size)).fill(noRow),
-    similarities: new Float32Array(new SharedArrayBuffer(4 * size)).fill(-2),
+    size,
+    nearest: new Uint32Array(new SharedArrayBuffer(bytes)).fill(noRow),
+    similarities: new Float32Array(new SharedArrayBuffer(bytes)).fill(-2),
   };
 }
 
-/** Puts a row where it belongs in a sorted list that begins at `from`; the last one drops out. */
+/** Empties the list at a place. */
+export function clearNeighbours(lists: Neighbours, place: number): void {
+  const from = place * lists.size;
+  lists.nearest.fill(noRow, from, from + lists.size);
+  lists.similarities.fill(-2, from, from + lists.size);
+}
+
+/** Puts a row where it belongs in the list at a place; the last one drops out. */
 export function insertNeighbour(
-  { nearest, similarities }: Neighbours,
-  from: number,
-  size: number,
+  { nearest, similarities, size }: Neighbours,
+  place: number,
   row: number,
   similarity: number,
 ): void {
+  const from = place * size;
   let at = from + size - 1;
   if (similarity <= (similarities[at] as number)) return;
   for (; at > from && (similarities[at - 1] as number) < similarity; at -= 1) {

@@ -1,5 +1,11 @@
 import { type ArticleText, dot, type EmbeddedDocument, meanOf } from './document.ts';
-import { ageFeature, lengthFeature, neighbourWeight, similarityUnknown } from './features.ts';
+import {
+  ageFeature,
+  lengthFeature,
+  neighbourFeature,
+  neighbourWeight,
+  similarityUnknown,
+} from './features.ts';
 import { type Model, sideCount, sideNames, sourceFeature, wordValues } from './model.ts';
 import {
   type ArticleColumns,
@@ -8,13 +14,12 @@ import {
   emptyNeighbours,
   insertNeighbour,
   type Neighbours,
-  neighboursUsed,
   noRow,
   type RatedRows,
   rowMean,
   setRow,
 } from './rows.ts';
-import { clampScore, type Reason } from './score.ts';
+import { clampScore, type Explanation, type Neighbour, type Reason, type Score } from './score.ts';
 import { sentencesOf } from './sentences.ts';
 import { wordsKept, wordsOf } from './words.ts';
 
@@ -25,28 +30,20 @@ export interface TasteState {
 }
 
 /** The parts of a score, in the order in which they are added up. */
-export const reasons: readonly Reason[] = [
+const reasons: readonly Reason[] = [
   ...(['start', 'topic', 'words'] as const),
   ...sideNames,
   'limits',
 ];
 const sideAt = 3;
 
-/** A score as a thread gives it; rows are numbers of rated articles. */
-export interface ScoreParts {
-  readonly score: number;
-  readonly support: number;
-  readonly width: number;
-  readonly points: Float64Array;
-  readonly neighbours: readonly {
+/** A score with its reasons as a thread gives it, by the numbers of rated rows. */
+export interface ScoreParts
+  extends Omit<Explanation, 'neighbours'>,
+    Pick<Score, 'score' | 'support' | 'width'> {
+  readonly neighbours: readonly (Pick<Neighbour, 'similarity' | 'weight'> & {
     readonly row: number;
-    readonly similarity: number;
-    readonly weight: number;
-  }[];
-  readonly sentences: readonly { readonly index: number; readonly points: number }[];
-  readonly words: readonly { readonly bucket: number; readonly points: number }[];
-  /** The mean score of the source, and the number of its ratings. */
-  readonly source: readonly [mean: number, count: number];
+  })[];
 }
 
 const sentencesShown = 4;
@@ -63,7 +60,7 @@ export function findNearest(
   const { count, scores } = rows;
   eachSimilarity(rows, mean, from, count, (row, similarity) => {
     if (Number.isNaN(scores[row])) return;
-    insertNeighbour(list, place * neighboursUsed, neighboursUsed, row, similarity);
+    insertNeighbour(list, place, row, similarity);
   });
 }
 
@@ -102,7 +99,7 @@ export class Scorer {
     about: { readonly source: number; readonly now: number; readonly place?: number },
   ): number {
     const { points } = this;
-    const { model } = this.#state;
+    const { model, rows } = this.#state;
     const { source, now, place = row } = about;
     const mean = rowMean(columns, row);
     const isEmpty = mean[0] === 0 && mean.every((value) => value === 0);
@@ -110,9 +107,12 @@ export class Scorer {
     // An article without text has no topic: nothing is added or taken away for that.
     points[1] = isEmpty ? 0 : dot(model.topic, mean) - this.#shift;
     points[2] = this.#wordPoints(columns, row);
+    const known = { start: model.start, unknown: this.#unknown };
+    const { feature, support } = neighbourFeature(list, place, rows.scores, known);
+    this.support = support;
     const side = [
       sourceFeature(model.sources[2 * source] ?? 0, model.sources[2 * source + 1] ?? 0),
-      this.#neighbours(list, place * neighboursUsed),
+      feature,
       lengthFeature(columns.lengths[row] as number),
       ageFeature(columns.publishedAt[row] as number, now),
     ];
@@ -153,27 +153,6 @@ export class Scorer {
     }
     return sum;
   }
-
-  /** The weighted mean of nearest scores minus `start`; a weight of 1 for 0 draws it to 0. */
-  #neighbours({ nearest, similarities }: Neighbours, from: number): number {
-    const { rows, model } = this.#state;
-    let sum = 0;
-    let weights = 1;
-    this.support = 0;
-    for (let at = from; at < from + neighboursUsed; at += 1) {
-      const row = nearest[at] as number;
-      if (row === noRow) break;
-      const score = rows.scores[row];
-      // The rating was taken back, or is newer than this version.
-      if (score === undefined || Number.isNaN(score)) continue;
-      const similarity = similarities[at] as number;
-      this.support = Math.max(this.support, Math.min(1, similarity));
-      const weight = neighbourWeight(similarity, this.#unknown);
-      sum += weight * (score - model.start);
-      weights += weight;
-    }
-    return sum / weights;
-  }
 }
 
 /** The factor on `width`: 1.15 for an article like no rated one, 0.8 for a copy of one. */
@@ -209,10 +188,10 @@ export function explain(state: TasteState, asked: Explained): ScoreParts {
   const without = texts.map((sentence, index) => {
     const words = wordsOf({ ...article, text: article.text.replace(sentence, ' ') });
     const mean = meanOf(document.title, document.sentences, index);
-    scoreOf({ ...document, mean, words }, emptyNeighbours(neighboursUsed));
+    scoreOf({ ...document, mean, words }, emptyNeighbours(1));
     return scorer.raw;
   });
-  const list = emptyNeighbours(neighboursUsed);
+  const list = emptyNeighbours(1);
   const score = scoreOf(document, list);
   const sentences = without.map((raw, index) => ({ index, points: scorer.raw - raw }));
   const nearest = [...list.nearest].flatMap((row, at) =>
@@ -222,8 +201,8 @@ export function explain(state: TasteState, asked: Explained): ScoreParts {
   const weightOf = (similarity: number) => neighbourWeight(similarity, unknown);
   const total = nearest.reduce((sum, { similarity }) => sum + weightOf(similarity), 1);
   const weight = model.sources[2 * source + 1] ?? 0;
-  const mean = weight > 0 ? model.start + (model.sources[2 * source] as number) / weight : 0;
-  const count = rows.scores.reduce(
+  const above = weight > 0 ? (model.sources[2 * source] as number) / weight : 0;
+  const ratings = rows.scores.reduce(
     (sum, one, row) => sum + Number(rows.sources[row] === source && !Number.isNaN(one)),
     0,
   );
@@ -231,12 +210,12 @@ export function explain(state: TasteState, asked: Explained): ScoreParts {
     score,
     support: scorer.support,
     width: scorer.width,
-    points: scorer.points.slice(),
+    contributions: reasons.map((reason, at) => ({ reason, points: scorer.points[at] as number })),
     words: scorer.words(columns, 0),
     sentences: sentences.sort(byWeight).slice(0, sentencesShown),
     neighbours: nearest.map(({ row, similarity }) => {
       return { row, similarity, weight: weightOf(similarity) / total };
     }),
-    source: [mean, count],
+    source: { score: model.start + above, ratings },
   };
 }

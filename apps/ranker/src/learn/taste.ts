@@ -3,7 +3,7 @@ import type { RatedArticle } from './document.ts';
 import { type Choice, type Model, untrained } from './model.ts';
 import { type Edit, numberOf, placeRows, type RatedRows } from './rows.ts';
 import { type Explanation, type Score, scoreUnknown } from './score.ts';
-import { reasons, type ScoreParts, type TasteState } from './scorer.ts';
+import type { ScoreParts, TasteState } from './scorer.ts';
 import type { NearLists } from './thread/scorer.ts';
 
 /** A change of a reader's taste. */
@@ -209,17 +209,14 @@ export function scoreOf(
     const explanation = { neighbours: [], sentences: [], words: [], source, contributions };
     return { score: scoreUnknown, version, support: 0, width: choice.width, explanation };
   }
-  const [mean, ratings] = parts.source;
-  const score = rating ?? parts.score;
-  const contributions: Explanation['contributions'] = [
-    ...reasons.map((reason, at) => ({ reason, points: parts.points[at] as number })),
-    { reason: 'rated', points: score - parts.score },
-  ];
-  const neighbours = parts.neighbours.map(({ row, similarity, weight }) => {
-    return { id: taste.idOf(row), similarity, score: state.rows.scores[row] as number, weight };
-  });
-  const { sentences, words, support, width } = parts;
-  const source = { score: ratings > 0 ? mean : state.model.start, ratings };
-  const explanation = { neighbours, sentences, words, source, contributions };
+  const { score: own, support, width, ...reasons } = parts;
+  const score = rating ?? own;
+  const explanation: Explanation = {
+    ...reasons,
+    contributions: [...parts.contributions, { reason: 'rated', points: score - own }],
+    neighbours: parts.neighbours.map(({ row, similarity, weight }) => {
+      return { id: taste.idOf(row), similarity, score: state.rows.scores[row] as number, weight };
+    }),
+  };
   return { score, version, support, width, explanation };
 }

@@ -10,7 +10,7 @@ import {
   type RatedArticle,
 } from './document.ts';
 import type { Choice } from './model.ts';
-import { emptyNeighbours, neighboursKept, neighboursUsed, type RatedRows } from './rows.ts';
+import { emptyNeighbours, neighboursKept, type RatedRows } from './rows.ts';
 import { clampScore, type Score, scoreMax, scoreMin, scoreUnknown } from './score.ts';
 import { type RatedLists, scoreOf, Taste, type TasteChange, type TasteVersion } from './taste.ts';
 import type { NearLists } from './thread/scorer.ts';
@@ -300,7 +300,7 @@ export class Tastes implements AsyncDisposable {
   }
 
   async #compareAll(user: string, taste: Taste, known: RatedRows): Promise<void> {
-    const lists = { ...emptyNeighbours(known.count * neighboursKept), compared: known.count };
+    const lists = { ...emptyNeighbours(known.count, neighboursKept), compared: known.count };
     lists.nearest.set(known.nearest);
     lists.similarities.set(known.similarities);
     const rows = { ...known, ...lists };
@@ -373,7 +373,7 @@ export class Tastes implements AsyncDisposable {
 function grown(before: NearLists | undefined, size: number): NearLists {
   if (before !== undefined && before.stamps.length >= size) return before;
   const lists = {
-    ...emptyNeighbours(size * neighboursUsed),
+    ...emptyNeighbours(size),
     stamps: new Int32Array(new SharedArrayBuffer(4 * size)),
     seen: new Uint32Array(new SharedArrayBuffer(4 * size)),
   };

@@ -36,10 +36,6 @@ class Titled {
 }
 
 /** True if two articles tell the same story: titles and texts alike, at most three days apart. */
-export function isDuplicate(one: Compared, other: Compared): boolean {
-  return isAlike(new Titled(one), new Titled(other));
-}
-
 function isAlike(one: Titled, other: Titled): boolean {
   const { publishedAt, vector } = one.article;
   if (Math.abs(publishedAt - other.article.publishedAt) > duplicateMsMax) return false;

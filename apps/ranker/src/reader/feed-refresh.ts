@@ -4,6 +4,8 @@ import {
   type Clock,
   type CloseOptions,
   deadline,
+  type Every,
+  every,
   type Part,
   type Random,
   SpillwayError,
@@ -31,9 +33,8 @@ export interface FeedRefreshStats extends BacklogStats {
   readonly outcomes: Readonly<Record<FeedFetched['outcome'], number>>;
 }
 
-/** The interval of looking for due feeds, in milliseconds, up to a fifth earlier or later. */
+/** The interval of looking for due feeds, in milliseconds. */
 const lookMs = 30_000;
-const lookJitter = 0.2;
 /** The number of feeds fetched at once, and of those taken on. */
 const fetchesMax = 4;
 const feedsMax = 64;
@@ -57,7 +58,7 @@ export class FeedRefresh implements Part {
   readonly #backlog: Backlog<DueFeed>;
   readonly #outcomes = { new: 0, same: 0, failed: 0 };
   readonly #closing = new AbortController();
-  #timer: Disposable | undefined;
+  readonly #looking: Every;
   #look: Promise<void> | undefined;
 
   constructor(options: FeedRefreshOptions) {
@@ -74,6 +75,8 @@ export class FeedRefresh implements Part {
       clock,
       random,
     });
+    const run = () => this.look();
+    this.#looking = every({ name: this.name, periodMs: lookMs, run, atStart: true, clock });
   }
 
   get stats(): FeedRefreshStats {
@@ -81,12 +84,12 @@ export class FeedRefresh implements Part {
   }
 
   start(): void {
-    this.#arm(0);
+    this.#looking.start();
   }
 
   async close(options?: CloseOptions): Promise<void> {
     this.#closing.abort();
-    this.#timer?.[Symbol.dispose]();
+    await this.#looking.close(options);
     await this.#look;
     await this.#backlog.close(options);
   }
@@ -102,13 +105,6 @@ export class FeedRefresh implements Part {
   /** Resolves when all feeds that were found are done. */
   async idle(signal?: AbortSignal): Promise<void> {
     await this.#backlog.idle({ signal });
-  }
-
-  #arm(ms: number): void {
-    this.#timer = this.#options.clock.after(ms, () => {
-      this.#arm(lookMs * (1 - lookJitter + 2 * lookJitter * this.#random()));
-      void this.look();
-    });
   }
 
   async #claim(): Promise<void> {

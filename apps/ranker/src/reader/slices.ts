@@ -7,14 +7,6 @@ export type Slices<T> = Generator<void, T>;
 /** The longest stretch for which the event loop is held, in milliseconds. */
 const sliceMsMax = 1;
 
-/** Does all of the work at once. */
-export function atOnce<T>(work: Slices<T>): T {
-  for (;;) {
-    const { done, value } = work.next();
-    if (done) return value;
-  }
-}
-
 /** Does the work on the event loop without holding it, until the signal aborts. */
 export async function inSlices<T>(
   work: Slices<T>,

@@ -3,12 +3,11 @@ import type { TableRows } from '../article-table.ts';
 import { type Choice, fit, type Model, manyRatings } from '../model.ts';
 import {
   type Common,
+  clearNeighbours,
   commonOf,
   comparedRows,
   compareRows,
   type Neighbours,
-  neighboursUsed,
-  noRow,
   type RatedRows,
   ratedOnly,
   rowMean,
@@ -140,9 +139,7 @@ export function compare(task: CompareTask): void {
 /** The number of ratings that a row's list has not seen; a list of another article is emptied. */
 function missingRatings({ state, near }: CompareTask, row: number, stamp: number): number {
   if (near.stamps[row] !== stamp) {
-    const from = row * neighboursUsed;
-    near.nearest.fill(noRow, from, from + neighboursUsed);
-    near.similarities.fill(-2, from, from + neighboursUsed);
+    clearNeighbours(near, row);
     near.seen[row] = 0;
     near.stamps[row] = stamp;
   }
