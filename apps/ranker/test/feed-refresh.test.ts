@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { SpillwayError, seededRandom } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import type { FeedAnswer } from '../src/feeds/feed.ts';
+import { UnavailableError } from '../src/fetching/unavailable.ts';
 import type { FetchOptions } from '../src/fetching/web.ts';
 import {
   FeedRefresh,
@@ -131,7 +132,8 @@ describe('the refresh of feeds', () => {
     const times: number[] = [];
     const { clock, refresh, saved } = scene(() => {
       times.push(clock.now());
-      return fails ? { kind: 'unavailable', reason: 'dns', detail: 'no such host' } : nothing;
+      if (fails) throw new UnavailableError('dns', 'no such host');
+      return nothing;
     });
     refresh.start();
     await clock.advance(24 * hourMs);

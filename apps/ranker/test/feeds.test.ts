@@ -4,7 +4,8 @@ import { gzipSync } from 'node:zlib';
 import type { Feed, FeedAnswer } from '../src/feeds/feed.ts';
 import { parseFeed } from '../src/feeds/parse-feed.ts';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
-import { html, openFetcher, openSite, type Site } from './fetch-scene.ts';
+import { UnavailableError } from '../src/fetching/unavailable.ts';
+import { html, openFetcher, openSite, refusalOf, type Site } from './fetch-scene.ts';
 
 const may = Date.UTC(2024, 4, 6, 7, 8, 9);
 
@@ -85,8 +86,8 @@ describe('a feed', () => {
     return found.feed;
   };
   const reason = async (body: string | Uint8Array, type?: string) => {
-    const found = await answer(body, type);
-    return found.kind === 'unavailable' ? found.reason : found.kind;
+    const found = await answer(body, type).catch((error) => error as UnavailableError);
+    return found instanceof UnavailableError ? found.reason : found.kind;
   };
 
   it('may be RSS 2.0', async () => {
@@ -234,8 +235,8 @@ describe('a feed', () => {
       response.writeHead(200, { 'content-type': 'application/xml', 'content-encoding': 'gzip' });
       response.end(gzipSync(Buffer.alloc(20 * 1_048_576, '<item>')));
     });
-    const bomb = await fetcher.fetchFeed(`${site.url}/bomb`);
-    assert.equal(bomb.kind === 'unavailable' && bomb.reason, 'too_large');
+    const bomb = await refusalOf(fetcher.fetchFeed(`${site.url}/bomb`));
+    assert.equal(bomb.reason, 'too_large');
     assert.equal(await reason(rss2), 'feed');
   });
 
@@ -315,7 +316,7 @@ describe('a feed', () => {
       '/feed',
       html('<html><link rel=alternate type=application/atom+xml href=/home>', 'text/html'),
     );
-    const circle = await fetcher.fetchFeed(`${site.url}/feed`);
-    assert.equal(circle.kind === 'unavailable' && circle.reason, 'not_feed');
+    const circle = await refusalOf(fetcher.fetchFeed(`${site.url}/feed`));
+    assert.equal(circle.reason, 'not_feed');
   });
 });

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
-import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
+import { html, openFetcher, openSite, refusalOf, type Site, story } from './fetch-scene.ts';
 
 const { text, markup } = story(6);
 /** A page whose text comes in two steps, some time after everything has loaded. */
@@ -72,11 +72,11 @@ describe('a page that needs scripts', async () => {
         times += 1;
         if (times === 2) rendering.resolve();
       });
-      const answer = patient.fetchArticle(`${site.url}/loop`);
+      const answer = refusalOf(patient.fetchArticle(`${site.url}/loop`));
       await rendering.promise;
       await clock.advance(45_000);
       const given = await answer;
-      assert.equal(given.kind === 'unavailable' && given.reason, 'timeout');
+      assert.equal(given.reason, 'timeout');
     }
     assert.equal((await patient.fetchArticle(`${site.url}/app`)).kind, 'article');
   });
@@ -85,10 +85,10 @@ describe('a page that needs scripts', async () => {
     await using plain = await openFetcher();
     site.pages.set('/idle', html('<title>Idle</title><div id="app"></div>'));
     const answers = await Promise.all([
-      fetcher.fetchArticle(`${site.url}/idle`),
-      plain.fetchArticle(`${site.url}/app`),
+      refusalOf(fetcher.fetchArticle(`${site.url}/idle`)),
+      refusalOf(plain.fetchArticle(`${site.url}/app`)),
     ]);
-    const reasons = answers.map((answer) => answer.kind === 'unavailable' && answer.reason);
+    const reasons = answers.map(({ reason }) => reason);
     assert.deepEqual(reasons, ['too_short', 'too_short']);
   });
 
@@ -169,12 +169,12 @@ describe('a browser', () => {
     site.pages.set('/app', html(scripted));
     site.pages.set('/plain', html(`<article>${markup}</article>`));
     await using fetcher = await openFetcher({ browser: { path: '/bin/false' } });
-    const empty = await fetcher.fetchArticle(`${site.url}/app`);
-    assert.ok(empty.kind === 'unavailable' && empty.reason === 'too_short');
+    const empty = await refusalOf(fetcher.fetchArticle(`${site.url}/app`));
+    assert.equal(empty.reason, 'too_short');
     assert.match(empty.detail, /does not start/);
     assert.equal((await fetcher.fetchArticle(`${site.url}/plain`)).kind, 'article');
     // It is not tried again for each page.
-    await fetcher.fetchArticle(`${site.url}/app`);
+    await refusalOf(fetcher.fetchArticle(`${site.url}/app`));
     assert.equal(fetcher.stats.browser?.started, 1);
   });
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Article as FetchedArticle } from '../src/fetching/article.ts';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
+import { UnavailableError } from '../src/fetching/unavailable.ts';
 import { html, openFetcher, openSite, type Site, sentence, story } from './fetch-scene.ts';
 import { sitePages } from './site-pages.ts';
 
@@ -26,9 +27,11 @@ describe('the text of a page', () => {
 
   const fetched = async (body: string, path = '/2024/story'): Promise<FetchedArticle | string> => {
     site.pages.set(path, html(body));
-    const answer = await fetcher.fetchArticle(site.url + path);
-    if (answer.kind === 'article') return answer.article;
-    return answer.kind === 'unavailable' ? answer.reason : answer.kind;
+    const answer = await fetcher.fetchArticle(site.url + path).catch((error) => {
+      if (error instanceof UnavailableError) return error.reason;
+      throw error;
+    });
+    return typeof answer === 'object' && answer.kind === 'article' ? answer.article : `${answer}`;
   };
   const article = async (body: string, path?: string): Promise<FetchedArticle> => {
     const found = await fetched(body, path);

@@ -6,7 +6,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
 import { type Certificate, CertificateAuthority } from 'spillway-fixtures/certificates';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
-import { openFetcher, story } from './fetch-scene.ts';
+import { openFetcher, refusalOf, story } from './fetch-scene.ts';
 
 const feed = `<rss version="2.0"><channel><title>Safe</title><item><title>One</title>
 <link>https://news.test/1</link></item></channel></rss>`;
@@ -63,9 +63,7 @@ describe('a page behind TLS', () => {
   });
 
   const refusal = async (url: string): Promise<string> => {
-    const answer = await fetcher.fetchArticle(url);
-    assert.ok(answer.kind === 'unavailable', `${url} was fetched`);
-    return `${answer.reason}: ${answer.detail}`;
+    return (await refusalOf(fetcher.fetchArticle(url))).message;
   };
 
   it('is fetched from the address that was checked, by the name that was asked for', async () => {

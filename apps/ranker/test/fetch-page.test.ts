@@ -7,7 +7,15 @@ import { VirtualClock } from 'spillway/testing';
 import type { Article as FetchedArticle } from '../src/fetching/article.ts';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
 import type { FetchOptions } from '../src/fetching/web.ts';
-import { html, openFetcher, openSite, type Reply, type Site, story } from './fetch-scene.ts';
+import {
+  html,
+  openFetcher,
+  openSite,
+  type Reply,
+  refusalOf,
+  type Site,
+  story,
+} from './fetch-scene.ts';
 
 const { text, markup } = story(6);
 const page = `<!doctype html><html lang="en"><title>Harbour</title>
@@ -34,9 +42,7 @@ describe('fetching a page', () => {
     return answer.article;
   };
   const reason = async (path: string): Promise<string> => {
-    const answer = await fetcher.fetchArticle(site.url + path);
-    assert.ok(answer.kind === 'unavailable', `${path} was fetched`);
-    return answer.reason;
+    return (await refusalOf(fetcher.fetchArticle(site.url + path))).reason;
   };
 
   it('gives its text and what it says about itself', async () => {
@@ -161,11 +167,11 @@ describe('fetching a page', () => {
         reply(response, request);
         asked.resolve();
       });
-      const answer = patient.fetchArticle(site.url + path);
+      const answer = refusalOf(patient.fetchArticle(site.url + path));
       await asked.promise;
       await clock.advance(15_000);
       const given = await answer;
-      assert.equal(given.kind === 'unavailable' && given.reason, 'timeout', path);
+      assert.equal(given.reason, 'timeout', path);
     }
     const { lane } = patient.stats.web;
     assert.deepEqual([lane.inside, lane.waiting], [0, 0]);
@@ -230,8 +236,8 @@ describe('fetching a page', () => {
     const { port } = closed.address() as { port: number };
     closed.close();
     await once(closed, 'close');
-    const answer = await fetcher.fetchArticle(`http://127.0.0.1:${port}/`);
-    assert.equal(answer.kind === 'unavailable' && answer.reason, 'server_error');
+    const answer = await refusalOf(fetcher.fetchArticle(`http://127.0.0.1:${port}/`));
+    assert.equal(answer.reason, 'server_error');
   });
 
   it('survives what is no HTTP', async () => {
@@ -239,8 +245,8 @@ describe('fetching a page', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as { port: number };
-    const answer = await fetcher.fetchArticle(`http://127.0.0.1:${port}/`);
-    assert.equal(answer.kind === 'unavailable' && answer.reason, 'server_error');
+    const answer = await refusalOf(fetcher.fetchArticle(`http://127.0.0.1:${port}/`));
+    assert.equal(answer.reason, 'server_error');
     server.close();
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { html, openFetcher, openSite, story } from './fetch-scene.ts';
+import { html, openFetcher, openSite, refusalOf, story } from './fetch-scene.ts';
 
 const page = `<article>${story(6).markup}</article>`;
 
@@ -28,9 +28,8 @@ describe('politeness', () => {
     await using site = await openSite();
     site.pages.set('/', (response) => response.writeHead(429, { 'retry-after': '120' }).end());
     await using fetcher = await openFetcher();
-    const first = await fetcher.fetchArticle(`${site.url}/`);
-    const second = await fetcher.fetchArticle(`${site.url}/other`);
-    assert.ok(first.kind === 'unavailable' && second.kind === 'unavailable');
+    const first = await refusalOf(fetcher.fetchArticle(`${site.url}/`));
+    const second = await refusalOf(fetcher.fetchArticle(`${site.url}/other`));
     assert.deepEqual([first.reason, second.reason], ['blocked', 'blocked']);
     assert.match(second.detail, /left alone for 1[12]\d s/);
     assert.deepEqual(site.asked, ['/']);

@@ -1,7 +1,9 @@
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Fetcher, type FetcherOptions } from '../src/fetching/fetcher.ts';
+import { UnavailableError } from '../src/fetching/unavailable.ts';
 
 /** Answers one path of a site. */
 export type Reply = (response: ServerResponse, request: IncomingMessage) => unknown;
@@ -47,6 +49,16 @@ export function openFetcher(options: FetcherOptions = {}): Promise<Fetcher> {
     politeness: { ratePerSecond: 1_000, burst: 1_000 },
     ...options,
   });
+}
+
+/** The reason why something cannot be had, once it was asked for. */
+export async function refusalOf(asked: Promise<unknown>): Promise<UnavailableError> {
+  const error = await asked.then(
+    () => assert.fail('it was fetched'),
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof UnavailableError, String(error));
+  return error;
 }
 
 /** Sends a page. */

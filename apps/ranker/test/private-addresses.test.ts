@@ -3,7 +3,7 @@ import type { LookupAddress } from 'node:dns';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Fetcher } from '../src/fetching/fetcher.ts';
 import { inNetworks, isPublicAddress } from '../src/fetching/public-address.ts';
-import { html, openFetcher, openSite, type Site, story } from './fetch-scene.ts';
+import { html, openFetcher, openSite, refusalOf, type Site, story } from './fetch-scene.ts';
 
 const privateAddresses = [
   ...['0.0.0.0', '0.1.2.3', '10.0.0.1', '10.255.255.255', '100.64.0.1', '100.100.100.200'],
@@ -57,9 +57,7 @@ describe('a page on an address that is not public', () => {
   });
 
   const reasonOf = async (url: string, by = fetcher) => {
-    const answer = await by.fetchArticle(url);
-    assert.ok(answer.kind === 'unavailable', `${url} was fetched`);
-    return answer.reason;
+    return (await refusalOf(by.fetchArticle(url))).reason;
   };
 
   it('is refused however the address is written', async () => {
@@ -106,8 +104,7 @@ describe('a page on an address that is not public', () => {
 
   it('is refused as a feed and as a picture too, and the refusal names the setting', async () => {
     for (const ask of ['fetchFeed', 'fetchImage'] as const) {
-      const answer = await fetcher[ask](`${site.url}/`);
-      assert.ok(answer.kind === 'unavailable');
+      const answer = await refusalOf(fetcher[ask](`${site.url}/`));
       assert.equal(answer.reason, 'private_address');
       assert.match(answer.detail, /--allow-private names networks that may be fetched/);
     }

@@ -245,7 +245,7 @@ describe('a picture that is fetched', () => {
     other.pages.set('/quick.png', (response) => send(response, png(20, 20)));
     const quick = fetcher.fetchImage(`${other.url}/quick.png`, { key: 'bob' });
     for (const response of held.splice(0, 2)) response.writeHead(404).end();
-    assert.equal((await quick).kind, 'image');
+    assert.ok((await quick).length > 0);
     assert.ok(fetcher.stats.images.lane.waiting >= 26, 'the others wait still');
     left.abort();
     await Promise.all(ended);

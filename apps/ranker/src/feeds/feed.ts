@@ -1,5 +1,5 @@
 import type { PageImage } from '../fetching/page-images.ts';
-import type { Unavailable, Validators } from '../fetching/unavailable.ts';
+import type { Validators } from '../fetching/unavailable.ts';
 
 /** One entry of a feed. */
 export interface FeedItem {
@@ -33,5 +33,4 @@ export interface Feed {
 /** The outcome of a request for a feed; `unchanged` only if validators were sent. */
 export type FeedAnswer =
   | { readonly kind: 'feed'; readonly feed: Feed; readonly validators: Validators }
-  | { readonly kind: 'unchanged'; readonly validators: Validators }
-  | Unavailable;
+  | { readonly kind: 'unchanged'; readonly validators: Validators };

@@ -1,5 +1,5 @@
 import type { Extraction } from './extract-page.ts';
-import type { Unavailable, Validators } from './unavailable.ts';
+import type { Validators } from './unavailable.ts';
 
 /** The place of the text: in the page, in its structured data, or after its scripts had run. */
 export type ArticleSource = 'static' | 'structured' | 'browser';
@@ -18,5 +18,4 @@ export interface Article
 /** The outcome of a request for an article; `unchanged` only if validators were sent. */
 export type ArticleAnswer =
   | { readonly kind: 'article'; readonly article: Article }
-  | { readonly kind: 'unchanged'; readonly validators: Validators }
-  | Unavailable;
+  | { readonly kind: 'unchanged'; readonly validators: Validators };

@@ -4,7 +4,7 @@ import { parseFeed } from '../feeds/parse-feed.ts';
 import { decodeText } from './charset.ts';
 import { type Extraction, extractPage } from './extract-page.ts';
 import { pageFacts } from './page-facts.ts';
-import { type Unavailable, UnavailableError } from './unavailable.ts';
+import { UnavailableError, type UnavailableReason } from './unavailable.ts';
 
 /** A body as it came. */
 export interface Document {
@@ -21,12 +21,14 @@ export function page({ bytes, type, url }: Document): Extraction | undefined {
   return zeros > 4 ? undefined : extractPage(html, url);
 }
 
-/** A feed, or what the page that came instead says where feeds are. */
-export function feed({
-  bytes,
-  type,
-  url,
-}: Document): Feed | Unavailable | { readonly elsewhere: readonly string[] } {
+/** A feed, why it is none, or what the page that came instead says where feeds are. */
+export type ParsedFeed =
+  | Feed
+  | { readonly refused: readonly [reason: UnavailableReason, detail: string] }
+  | { readonly elsewhere: readonly string[] };
+
+/** Reads a feed; an error would lose its class on its way to another thread. */
+export function feed({ bytes, type, url }: Document): ParsedFeed {
   const text = decodeText(bytes, type);
   if (/<(!doctype\s+html|html)\b/i.test(text.slice(0, 1_000))) {
     return { elsewhere: pageFacts(text).feeds };
@@ -34,7 +36,7 @@ export function feed({
   try {
     return parseFeed(text, url);
   } catch (error) {
-    if (error instanceof UnavailableError) return error.answer;
+    if (error instanceof UnavailableError) return { refused: [error.reason, error.detail] };
     throw error;
   }
 }

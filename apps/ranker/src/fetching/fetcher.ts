@@ -8,8 +8,8 @@ import type { Article, ArticleAnswer } from './article.ts';
 import { Browser, type BrowserOptions, type BrowserStats } from './browser.ts';
 import { canonicalUrl, claimedUrl, siteOf, webUrl } from './canonical-url.ts';
 import type { Extraction } from './extract-page.ts';
-import { type ImageType, imageType } from './image-type.ts';
-import { type Unavailable, UnavailableError } from './unavailable.ts';
+import { imageType } from './image-type.ts';
+import { UnavailableError } from './unavailable.ts';
 import { type FetchOptions, type Politeness, Web, type WebAnswer } from './web.ts';
 
 /** Settings of the browser; without a path one is looked for. */
@@ -34,12 +34,6 @@ export interface FetcherOptions extends AddressGuardOptions {
   /** An article has at least so many characters. An integer from 1. @default 100 */
   readonly textCharsMin?: number | undefined;
   readonly clock?: Clock | undefined;
-}
-
-/** A picture that was fetched. */
-export interface Image extends ImageType {
-  readonly kind: 'image';
-  readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
 export interface FetcherStats {
@@ -76,8 +70,8 @@ const scriptedChars = 500;
 const teaserChars = 1_000;
 
 /**
- * The way to pages and feeds of others. Answers say what the world said; it rejects only when busy
- * (`LANE_FULL`, `BUCKET_FULL`, `POOL_FULL`), late (`DEADLINE`), or with the signal's reason.
+ * The way to pages and feeds of others. It rejects with an `UnavailableError` for what the world
+ * said, when busy (`LANE_FULL`, `BUCKET_FULL`, `POOL_FULL`), late (`DEADLINE`), or when aborted.
  */
 export class Fetcher implements AsyncDisposable {
   readonly #parts: FetcherParts;
@@ -130,54 +124,50 @@ export class Fetcher implements AsyncDisposable {
     return { pool: this.#parts.pool };
   }
 
-  /** The main text of a page, or why there is none. */
+  /** The main text of a page. */
   async fetchArticle(url: string, options: FetchOptions = {}): Promise<ArticleAnswer> {
-    return answered(async () => {
-      const answer = await this.#parts.web.get({
-        url: addressOf(url),
-        accept: 'text/html, application/xhtml+xml',
-        checkType: isPage,
-        ...options,
-      });
-      const { body, validators } = answer;
-      if (body === undefined) return { kind: 'unchanged', validators };
-      return await this.#article({ ...answer, body }, options.signal);
+    const answer = await this.#parts.web.get({
+      url: addressOf(url),
+      accept: 'text/html, application/xhtml+xml',
+      checkType: isPage,
+      ...options,
     });
+    const { body, validators } = answer;
+    if (body === undefined) return { kind: 'unchanged', validators };
+    return await this.#article({ ...answer, body }, options.signal);
   }
 
-  /** A feed, also by the address of a page that names one, or why there is none. */
+  /** A feed, also by the address of a page that names one. */
   async fetchFeed(url: string, options: FetchOptions = {}): Promise<FeedAnswer> {
-    return answered(async () => {
-      const first = await this.#feed(addressOf(url), options);
-      if (first.kind !== 'elsewhere') return first;
-      const named = first.urls.map((one) => webUrl(one, first.base)).find((one) => one);
-      if (named === undefined) throw new UnavailableError('not_feed', 'a page that names no feed');
-      const isOwn = named.origin === addressOf(url).origin;
-      const credentials = isOwn ? options.credentials : undefined;
-      const second = await this.#feed(named, { credentials, signal: options.signal });
-      if (second.kind !== 'elsewhere') return second;
-      throw new UnavailableError('not_feed', `${named.href} is a page too`);
-    });
+    const first = await this.#feed(addressOf(url), options);
+    if (first.kind !== 'elsewhere') return first;
+    const named = first.urls.map((one) => webUrl(one, first.base)).find((one) => one);
+    if (named === undefined) throw new UnavailableError('not_feed', 'a page that names no feed');
+    const isOwn = named.origin === addressOf(url).origin;
+    const credentials = isOwn ? options.credentials : undefined;
+    const second = await this.#feed(named, { credentials, signal: options.signal });
+    if (second.kind !== 'elsewhere') return second;
+    throw new UnavailableError('not_feed', `${named.href} is a page too`);
   }
 
-  /** A picture, by its bytes whatever its server calls it, or why there is none. */
-  async fetchImage(url: string, options: FetchOptions = {}): Promise<Image | Unavailable> {
-    return answered(async () => {
-      const accept = 'image/avif, image/webp, image/png, image/jpeg, image/gif';
-      const { signal, key } = options;
-      const asked = { url: addressOf(url), accept, checkType: () => {}, signal, key };
-      const { body: bytes } = await this.#parts.images.get(asked);
-      const found = bytes && imageType(bytes);
-      const pixels = found === undefined ? 0 : found.width * found.height;
-      // A browser may find a size where it is not looked for here.
-      if (bytes === undefined || found === undefined || pixels === 0) {
-        throw new UnavailableError('not_image', 'its bytes are no picture of a known size');
-      }
-      if (pixels > imagePixelsMax) {
-        throw new UnavailableError('too_large', `${found.width} x ${found.height} pixels`);
-      }
-      return { kind: 'image', bytes, ...found };
-    });
+  /** The bytes of a picture: told by themselves, whatever its server calls them. */
+  async fetchImage(
+    url: string,
+    { signal, key }: FetchOptions = {},
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const accept = 'image/avif, image/webp, image/png, image/jpeg, image/gif';
+    const asked = { url: addressOf(url), accept, checkType: () => {}, signal, key };
+    const { body: bytes } = await this.#parts.images.get(asked);
+    const found = bytes && imageType(bytes);
+    const pixels = found === undefined ? 0 : found.width * found.height;
+    // A browser may find a size where it is not looked for here.
+    if (bytes === undefined || found === undefined || pixels === 0) {
+      throw new UnavailableError('not_image', 'its bytes are no picture of a known size');
+    }
+    if (pixels > imagePixelsMax) {
+      throw new UnavailableError('too_large', `${found.width} x ${found.height} pixels`);
+    }
+    return bytes;
   }
 
   /** The feeds of a subscription list; rejects with `OPML_BROKEN` (400). */
@@ -212,7 +202,8 @@ export class Fetcher implements AsyncDisposable {
       { signal: options.signal, transfer: [body.buffer] },
     );
     if ('elsewhere' in feed) return { kind: 'elsewhere', urls: feed.elsewhere, base };
-    return 'kind' in feed ? feed : { kind: 'feed', feed, validators };
+    if ('refused' in feed) throw new UnavailableError(...feed.refused);
+    return { kind: 'feed', feed, validators };
   }
 
   async #article(
@@ -287,8 +278,7 @@ export class Fetcher implements AsyncDisposable {
       const bytes = new TextEncoder().encode(page.html);
       return await this.#extract(bytes, 'text/html; charset=utf-8', page.url, signal);
     } catch (error) {
-      const isOurs = error instanceof UnavailableError || error instanceof SpillwayError;
-      if (isOurs && !isNeeded && !signal?.aborted) return undefined;
+      if (error instanceof SpillwayError && !isNeeded && !signal?.aborted) return undefined;
       throw error;
     }
   }
@@ -318,14 +308,4 @@ function isPage(type: string): void {
 function isText(type: string): void {
   if (/^text\/|xml|json|rss|atom|octet-stream|^$/.test(type)) return;
   throw new UnavailableError('not_feed', `it is ${type}`);
-}
-
-/** Turns an error that names a reason into an answer. */
-async function answered<T>(task: () => Promise<T>): Promise<T | UnavailableError['answer']> {
-  try {
-    return await task();
-  } catch (error) {
-    if (error instanceof UnavailableError) return error.answer;
-    throw error;
-  }
 }

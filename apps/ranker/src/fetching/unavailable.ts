@@ -1,3 +1,5 @@
+import { SpillwayError } from 'spillway';
+
 /** Every reason why a page or a feed cannot be had. */
 export type UnavailableReason =
   | 'blocked'
@@ -16,33 +18,36 @@ export type UnavailableReason =
   | 'too_large'
   | 'too_short';
 
-/** A reason why there is nothing to read, for programs and in words. */
-export interface Unavailable {
-  readonly kind: 'unavailable';
-  readonly reason: UnavailableReason;
-  readonly detail: string;
-}
-
 /** The server's validators for asking later if anything has changed; both as they were sent. */
 export interface Validators {
   readonly etag?: string | undefined;
   readonly lastModified?: string | undefined;
 }
 
-/** Ends a fetch with a reason; whoever started the fetch turns it into its answer. */
-export class UnavailableError extends Error {
-  override readonly name = 'UnavailableError';
+/** Status by reason: 4xx for the request's fault, 5xx for the site's; 502 if not listed. */
+const statuses: Readonly<Partial<Record<UnavailableReason, number>>> = {
+  invalid_url: 422,
+  private_address: 422,
+  timeout: 504,
+};
+const passing: readonly UnavailableReason[] = ['dns', 'server_error', 'timeout'];
+
+/** Says why a page, a feed or a picture cannot be had; `reason` is for programs. */
+export class UnavailableError extends SpillwayError {
   readonly reason: UnavailableReason;
+  /** The reason in words. */
+  readonly detail: string;
   /** True if another try within the same fetch makes sense. */
-  readonly retryable: boolean;
+  readonly isWorthAnotherTry: boolean;
+  /** Readers are told why their page could not be had, though the status is 502. */
+  readonly expose = true;
 
-  constructor(reason: UnavailableReason, detail: string, retryable = false) {
-    super(detail);
+  constructor(reason: UnavailableReason, detail: string, isWorthAnotherTry = false) {
+    const fault = { code: 'ARTICLE_UNAVAILABLE', status: 502, retryable: false };
+    const { [reason]: status = fault.status } = statuses;
+    super({ ...fault, status, retryable: passing.includes(reason) }, `${reason}: ${detail}`);
     this.reason = reason;
-    this.retryable = retryable;
-  }
-
-  get answer(): Unavailable {
-    return { kind: 'unavailable', reason: this.reason, detail: this.message };
+    this.detail = detail;
+    this.isWorthAnotherTry = isWorthAnotherTry;
   }
 }

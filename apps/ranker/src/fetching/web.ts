@@ -175,7 +175,8 @@ export class Web {
     await this.takeTurn(question.url.host, signal);
     using limit = deadline(this.#clock, this.#fetchMsMax, signal);
     try {
-      const isRetryable = (error: unknown) => error instanceof UnavailableError && error.retryable;
+      const isRetryable = (error: unknown) =>
+        error instanceof UnavailableError && error.isWorthAnotherTry;
       const retry = new Retry({ attemptsMax, backoffMs: 500, isRetryable, clock: this.#clock });
       return await retry.run((held) => this.#follow(question, held), limit);
     } catch (error) {
@@ -216,7 +217,7 @@ export class Web {
       }
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      if (error instanceof UnavailableError || error instanceof SpillwayError) throw error;
+      if (error instanceof SpillwayError) throw error;
       throw wireFailure(error);
     }
   }

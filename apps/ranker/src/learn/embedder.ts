@@ -9,6 +9,7 @@ import {
   meanOf,
 } from './document.ts';
 import { defaultModel, type EmbeddingModel, weightFile } from './embedding-model.ts';
+import { threadLimits } from './rows.ts';
 import { groupEnd, sentencesMax as splitMax } from './sentences.ts';
 import type { Beginning } from './thread/embedder.ts';
 
@@ -86,6 +87,7 @@ export class Embedder implements AsyncDisposable {
       // The lane refuses whole articles; no part of one that was let in is refused.
       queueMax: articlesMax * partsMax,
       deadlineMs,
+      resourceLimits: threadLimits,
       // A thread that is ended inside onnxruntime may end the process; each step of it is short.
       killAfterMs: Infinity,
       recycle: { ageMsMax: workerAgeMsMax, heapMbMax: workerHeapMbMax, intervalMs },

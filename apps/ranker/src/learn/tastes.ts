@@ -10,7 +10,7 @@ import {
   type RatedArticle,
 } from './document.ts';
 import type { Choice } from './model.ts';
-import { emptyNeighbours, neighboursKept, type RatedRows } from './rows.ts';
+import { emptyNeighbours, neighboursKept, type RatedRows, threadLimits } from './rows.ts';
 import { clampScore, type Score, scoreMax, scoreMin, scoreUnknown } from './score.ts';
 import { type RatedLists, scoreOf, Taste, type TasteChange, type TasteVersion } from './taste.ts';
 import type { NearLists } from './thread/scorer.ts';
@@ -101,7 +101,7 @@ export class Tastes implements AsyncDisposable {
     checkInteger('tastesMax', options.tastesMax ?? 64, 1, 100_000);
     checkInteger('ratedMax', options.ratedMax ?? 5_000, 10, 100_000);
     const module = new URL('./thread/scorer.ts', import.meta.url);
-    const limits = { queueMax: 1_024, deadlineMs: 30_000 };
+    const limits = { queueMax: 1_024, deadlineMs: 30_000, resourceLimits: threadLimits };
     const pool = await Pool.open<Module>({ module, workers, ...limits });
     const comparer = new URL('./thread/comparer.ts', import.meta.url);
     const background = { ...limits, module: comparer, workers: 1 };

@@ -2,7 +2,7 @@ import { Backlog, type BacklogStats, type Clock, Pool } from 'spillway';
 import type { CrossValidatedErrors, Learned, TrainingKind } from './choice.ts';
 import type { Evaluation } from './evaluation.ts';
 import { type Choice, type Model, manyRatings } from './model.ts';
-import { ratedOnly } from './rows.ts';
+import { ratedOnly, threadLimits } from './rows.ts';
 import type { Tastes } from './tastes.ts';
 
 /** The state of a training. */
@@ -76,7 +76,8 @@ export class TrainingQueue {
   static async open(options: TrainingQueueOptions): Promise<TrainingQueue> {
     const module = new URL('./thread/trainer.ts', import.meta.url);
     const limits = { workers: 1, queueMax: 8, deadlineMs: trainingMsMax };
-    const pool = await Pool.open<Module>({ module, ...limits });
+    const resourceLimits = threadLimits;
+    const pool = await Pool.open<Module>({ module, ...limits, resourceLimits });
     return new TrainingQueue(options, pool);
   }
 

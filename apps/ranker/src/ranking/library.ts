@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { deadline, SingleFlight } from 'spillway';
-import { rankerError, UnavailableArticleError } from '../errors.ts';
+import { rankerError } from '../errors.ts';
 import { canonicalUrl, siteOf } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
+import { UnavailableError } from '../fetching/unavailable.ts';
 import type { ArticleText, EmbeddedDocument, ModelName } from '../learn/document.ts';
 import { articleId, type StoredArticle } from '../storage/articles.ts';
 import type { RankingWorld } from './ranking-parts.ts';
@@ -132,18 +133,17 @@ export class Library {
     const { signal } = limit;
     const hasText = known !== undefined && known.text !== '';
     const validators = hasText ? { etag: known.etag, lastModified: known.lastModified } : {};
-    const answer = await fetcher.fetchArticle(url, { validators, signal });
-    const now = clock.now();
-    if (answer.kind === 'unavailable') {
+    const answer = await fetcher.fetchArticle(url, { validators, signal }).catch((error) => {
       // An old text is better than none.
-      if (!hasText) throw new UnavailableArticleError(answer);
+      if (hasText && error instanceof UnavailableError) return undefined;
+      throw error;
+    });
+    const now = clock.now();
+    if (answer?.kind !== 'article') {
+      if (known === undefined) throw new UnavailableError('server_error', 'nothing was sent');
+      if (answer !== undefined) await storage.articles.touch(known.id, now, signal);
       return { article: known, document: await this.document(known, signal) };
     }
-    if (answer.kind === 'unchanged' && known !== undefined) {
-      await storage.articles.touch(known.id, now, signal);
-      return { article: known, document: await this.document(known, signal) };
-    }
-    if (answer.kind === 'unchanged') throw rankerError('ARTICLE_UNAVAILABLE', 'nothing was sent');
     const { article: fetched } = answer;
     // One from the future would stay on top until then.
     const publishedAt = fetched.published && Math.min(fetched.published, now);

@@ -1,6 +1,7 @@
 import { Gate } from 'spillway';
-import { rankerError, UnavailableArticleError } from '../errors.ts';
+import { rankerError } from '../errors.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
+import { UnavailableError } from '../fetching/unavailable.ts';
 import { articleId, articleInsert, type StoredArticle } from '../storage/articles.ts';
 import { sourceOf } from './library.ts';
 import type { RankingWorld } from './ranking-parts.ts';
@@ -79,7 +80,7 @@ export class TrainingSet {
       return true;
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof UnavailableArticleError) {
+      if (error instanceof UnavailableError) {
         await storage.articles.note(id, error.reason, signal);
       }
       return false;

@@ -154,7 +154,6 @@ export class FeedRefresh implements Part {
     try {
       const answer = await fetcher.fetchFeed(feed.url, asked);
       const nowMs = clock.now();
-      if (answer.kind === 'unavailable') return failed(`${answer.reason}: ${answer.detail}`);
       const known = { feedId: feed.id, fetchedAt: nowMs };
       const turn = (publishedAt: readonly number[]) =>
         feedTurn({ nowMs, publishedAt, failures: 0, random });

@@ -3,10 +3,10 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/p
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { BoundedMap, type Clock, Gate, type Lane, SingleFlight } from 'spillway';
-import { rankerError, UnavailableArticleError } from '../errors.ts';
+import { rankerError } from '../errors.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
 import { imageType } from '../fetching/image-type.ts';
-import type { Unavailable } from '../fetching/unavailable.ts';
+import { UnavailableError } from '../fetching/unavailable.ts';
 
 export interface ImagesOptions {
   readonly fetcher: Pick<Fetcher, 'fetchImage'>;
@@ -27,6 +27,11 @@ const failuresMax = 10_000;
 /** Pictures of one user that are fetched at a time, and that may wait: others have their own. */
 const turns = { limit: 8, queueMax: 32 };
 
+interface Failure {
+  readonly why: UnavailableError;
+  readonly at: number;
+}
+
 /** Pictures of articles: fetched by the server, so that readers ask nobody but their own server. */
 export class Images {
   readonly #options: ImagesOptions;
@@ -37,9 +42,7 @@ export class Images {
   readonly #loading = new SingleFlight<Uint8Array>();
   /** By user, while pictures are fetched for them. */
   readonly #turns = new Map<string, Gate>();
-  readonly #failures = new BoundedMap<string, { readonly why: Unavailable; readonly at: number }>({
-    countMax: failuresMax,
-  });
+  readonly #failures = new BoundedMap<string, Failure>({ countMax: failuresMax });
 
   /** Makes the folder if there is none, and finds what is kept in it. */
   static async open(options: ImagesOptions): Promise<Images> {
@@ -91,27 +94,32 @@ export class Images {
   }
 
   async #load(url: string, name: string, key: string): Promise<Uint8Array> {
-    const { fetcher, clock } = this.#options;
+    const { fetcher } = this.#options;
     const kept = await this.#kept(name);
     if (kept !== undefined) return kept;
     const { host } = new URL(url);
     this.#checkFailure(name, failureMs);
     this.#checkFailure(host, slowHostMs);
-    const answer = await fetcher.fetchImage(url, { key });
-    if (answer.kind === 'unavailable') {
-      const failure = { why: answer, at: clock.now() };
-      this.#failures.set(name, failure);
-      if (answer.reason === 'timeout') this.#failures.set(host, failure);
-      throw new UnavailableArticleError(answer);
-    }
-    await this.#keep(name, answer.bytes);
-    return answer.bytes;
+    const bytes = await fetcher.fetchImage(url, { key }).catch((why) => {
+      if (why instanceof UnavailableError) this.#noteFailure(why, name, host);
+      throw why;
+    });
+    await this.#keep(name, bytes);
+    return bytes;
+  }
+
+  #noteFailure(why: UnavailableError, name: string, host: string): void {
+    const failure = { why, at: this.#options.clock.now() };
+    this.#failures.set(name, failure);
+    if (why.reason === 'timeout') this.#failures.set(host, failure);
   }
 
   #checkFailure(key: string, forMs: number): void {
     const failure = this.#failures.get(key);
-    const isOver = failure === undefined || this.#options.clock.now() - failure.at >= forMs;
-    if (!isOver) throw new UnavailableArticleError(failure.why);
+    // A clock that was ahead and came back must not make it last longer.
+    const isOver =
+      failure === undefined || Math.abs(this.#options.clock.now() - failure.at) >= forMs;
+    if (!isOver) throw failure.why;
   }
 
   async #kept(name: string): Promise<Uint8Array | undefined> {

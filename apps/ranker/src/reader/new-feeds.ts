@@ -1,5 +1,4 @@
 import { httpError } from 'spillway-http';
-import { UnavailableArticleError } from '../errors.ts';
 import { foldersOf, folderText, formatOpml, type OpmlList } from '../feeds/opml.ts';
 import { webUrl } from '../fetching/canonical-url.ts';
 import type { Fetcher } from '../fetching/fetcher.ts';
@@ -27,7 +26,6 @@ export async function findFeed(
   }
   url.hash = '';
   const answer = await fetcher.fetchFeed(url.href, { credentials, signal });
-  if (answer.kind === 'unavailable') throw new UnavailableArticleError(answer);
   if (answer.kind === 'unchanged') return { url: url.href, title: '', folder: '', credentials };
   const { feed } = answer;
   const title = feed.title.slice(0, nameLengthMax);

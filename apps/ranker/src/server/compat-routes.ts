@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import { failureOf } from 'spillway-http';
-import { UnavailableArticleError } from '../errors.ts';
 import { canonicalUrl } from '../fetching/canonical-url.ts';
+import { UnavailableError } from '../fetching/unavailable.ts';
 import type { RatedItem } from '../ranking/training-set.ts';
 import { type TrainingAnswer, userStats } from '../ranking/user-stats.ts';
 import { rounded } from './answers.ts';
@@ -134,7 +134,7 @@ function oneKind(training: TrainingAnswer): TrainingAnswer {
 function reasonOf(error: unknown): Reason {
   const { code, status } = failureOf(error);
   if (code === 'DEADLINE') return 'timeout';
-  const isOut = error instanceof UnavailableArticleError || status === 422;
+  const isOut = error instanceof UnavailableError || status === 422;
   return isOut ? 'unavailable' : 'error';
 }
 

@@ -352,11 +352,10 @@ export class Feeds extends Records {
     const { feedId: id, fetchedAt, nextAt } = fetched;
     const update = kysely.updateTable('feeds').where('id', '=', id);
     if (fetched.outcome === 'failed') {
-      const { failure } = fetched;
-      const set = update.set(({ eb }) => {
-        return { next_at: nextAt, failure: clean(failure), failures: eb('failures', '+', 1) };
-      });
-      await set.execute({ signal });
+      const failure = clean(fetched.failure);
+      await update
+        .set(({ eb }) => ({ next_at: nextAt, failure, failures: eb('failures', '+', 1) }))
+        .execute({ signal });
       return;
     }
     const well = { next_at: nextAt, fetched_at: fetchedAt, failure: null, failures: 0 };
