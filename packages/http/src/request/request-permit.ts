@@ -12,6 +12,7 @@ import {
 } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import type { RouteNumbers } from '../operator/routes.ts';
+import { type Reading, StalledReaders } from './stalled-readers.ts';
 import { isStream, refuseBody } from './unread-body.ts';
 
 /** Header by which a client says for how many milliseconds it waits for the answer. */
@@ -31,17 +32,28 @@ export class LaneRequests implements Disposable {
   readonly #open = new Ring<RequestPermit>();
   /** Requests that have less time than the lane gives, in no order. */
   readonly #hurried = new Ring<RequestPermit>();
+  /** Streams that go on after their deadline. */
+  readonly #flowing = new Ring<RequestPermit>();
   readonly #deadlines: Deadlines;
+  readonly stalled: StalledReaders;
 
   constructor(lane: Lane, clock: Clock) {
     this.lane = lane;
     this.clock = clock;
     this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
+    this.stalled = new StalledReaders(clock, () => {
+      return [...this.#flowing, ...this.#hurried, ...this.#open];
+    });
   }
 
   add(permit: RequestPermit): void {
     (permit.deadlineAt === undefined ? this.#open : this.#hurried).push(permit);
     this.#deadlines.watch(permit.dueAt);
+  }
+
+  /** Keeps a stream in sight that goes on after its deadline. */
+  flow(permit: RequestPermit): void {
+    this.#flowing.push(permit);
   }
 
   delete(permit: RequestPermit): void {
@@ -50,6 +62,7 @@ export class LaneRequests implements Disposable {
 
   [Symbol.dispose](): void {
     this.#deadlines.clear();
+    this.stalled[Symbol.dispose]();
   }
 
   #expire(now: number): number {
@@ -87,7 +100,7 @@ export class LaneRequests implements Disposable {
  * | the client leaves | nothing | `aborted` | when the handler has ended |
  * | it becomes a WebSocket | 101 | `ok` | at once: a socket has limits of its own |
  */
-export class RequestPermit implements Entry, RingMember, Disposable {
+export class RequestPermit implements Entry, Reading, RingMember, Disposable {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
   readonly dueAt: number;
@@ -151,6 +164,21 @@ export class RequestPermit implements Entry, RingMember, Disposable {
     return this.#controller.signal;
   }
 
+  get isHeld(): boolean {
+    return this.#held !== undefined;
+  }
+
+  get sentBytes(): number | undefined {
+    const { socket } = this.#reply.raw;
+    const isOver = this.#state === 'done' || this.#state === 'failed';
+    if (!isOver || socket === null || socket.writableLength === 0) return undefined;
+    return socket.bytesWritten - socket.writableLength;
+  }
+
+  cut(): void {
+    this.#reply.raw.destroy();
+  }
+
   /** Milliseconds since the request arrived. */
   get elapsedMs(): number {
     return this.#requests.clock.now() - this.#arrivedAt;
@@ -160,9 +188,13 @@ export class RequestPermit implements Entry, RingMember, Disposable {
   enter(): Error | undefined | Promise<Error | undefined> {
     const permit = admit(this.lane, this);
     if (permit instanceof Promise) {
+      this.#requests.stalled.wait(1);
       return permit.then(
         (held) => this.#admitLate(held),
-        (error) => this.#refused(error),
+        (error) => {
+          this.#requests.stalled.wait(-1);
+          return this.#refused(error);
+        },
       );
     }
     if (permit.refusal !== undefined) return this.#refused(permit.refusal);
@@ -214,7 +246,10 @@ export class RequestPermit implements Entry, RingMember, Disposable {
     const { raw } = reply;
     const isUnderWay = raw.headersSent || reply.sent;
     // A stream has kept its deadline when it begins to flow.
-    if (isUnderWay && this.#numbers.route?.config?.domain === 'stream') return;
+    if (isUnderWay && this.#numbers.route?.config?.domain === 'stream') {
+      this.#requests.flow(this);
+      return;
+    }
     const withinMs = Math.round(this.dueAt - this.#arrivedAt);
     const error = new SpillwayError('DEADLINE', `not answered within ${withinMs} ms`);
     this.#held.outcome = 'late';
@@ -235,6 +270,7 @@ export class RequestPermit implements Entry, RingMember, Disposable {
   }
 
   #admitLate(held: Permit): undefined | Promise<undefined> {
+    this.#requests.stalled.wait(-1);
     this.#held = held;
     if (!this.#isClosed) return undefined;
     this.#release();

@@ -1,3 +1,4 @@
+import { Drops } from './drops.ts';
 import type { Limit, Sample } from './limit.ts';
 import {
   errorsByChance,
@@ -44,11 +45,13 @@ const floorWeight = 0.25;
 const spreadWeight = 1 / 8;
 /** Spread over the floor from which on times are uneven. */
 const unevenShare = 0.5;
-const dropShare = 0.9;
 /** Share of a size that was right with which a downstream is tried that failed. */
 const restartShare = 0.4;
 /** Share of work that is late from which on the size shrinks. */
 const lateMost = 0.5;
+/** Share of late work, at least, and rise of the quickest, at most, where some calls hang. */
+const splitShare = 0.2;
+const quickMost = 1.5;
 /**
  * Finds how much work at once a downstream bears within a deadline.
  *
@@ -78,7 +81,6 @@ export class AdaptiveLimit implements Limit {
   #isStarting = true;
   /** Work begun before was sent at another size, and is not read. */
   #epochAt = -Infinity;
-  #cutAt = -Infinity;
   /** Latency of the quickest without a queue downstream, and of all. */
   #floorMs: number | undefined;
   #workMs: number | undefined;
@@ -101,6 +103,7 @@ export class AdaptiveLimit implements Limit {
   /** True while the size shrinks for a probe, as long as that makes work faster. */
   #isProbing = false;
   #untilProbe = probeEvery;
+  readonly #drops = new Drops();
   readonly #waste = new Waste();
   readonly #recovery = new Recovery();
   /** Size at which nothing ended in time. */
@@ -132,12 +135,10 @@ export class AdaptiveLimit implements Limit {
   observe(sample: Sample): void {
     const { outcome, isWhole, startedAt, endedAt } = sample;
     if (outcome === 'failed') return;
-    if (outcome === 'overloaded') {
-      // Work begun before the last cut was sent at the old size: a burst of drops is one event.
-      if (startedAt >= this.#cutAt) this.#cut(endedAt);
-      return;
-    }
+    this.#count(sample);
+    if (outcome === 'overloaded') return;
     if (this.#isWaste(outcome === 'ok', endedAt) || startedAt < this.#epochAt) return;
+    if (this.#drops.isTrying) return;
     if (this.#recovery.goal > 0 && this.#goesBack(sample)) return;
     // A lower bound below what is usual says nothing of latency, unless there was no more time.
     const isShort = !isWhole && endedAt - startedAt <= this.#latencyMs;
@@ -184,7 +185,8 @@ export class AdaptiveLimit implements Limit {
     const larger = this.#larger;
     const fit = this.#fit(now);
     const share = fit < probeStep * this.#size ? provedShare : comparedShare;
-    if (now.lateShare >= lateMost && this.#size > 1) this.#retreat(now, at);
+    const isLate = now.lateShare >= lateMost && !this.#isSplit(now);
+    if (isLate && this.#size > 1) this.#retreat(now, at);
     else if (this.#floorMs === undefined) {
       this.#floorMs = now.floorMs;
       this.#spreadMs = now.spreadMs;
@@ -347,8 +349,18 @@ export class AdaptiveLimit implements Limit {
     this.#isProbing = false;
   }
 
+  /**
+   * True if some calls are late while the others are as quick as without a queue: those hang by
+   * themselves, and a smaller size would only refuse more of the others.
+   */
+  #isSplit({ lateShare, floorMs }: Step): boolean {
+    return lateShare >= splitShare && floorMs <= quickMost * (this.#floorMs ?? 0);
+  }
+
   /** Time in a queue: the rise of the quickest, or of all beyond what chance explains. */
-  #queueMs({ floorMs, latencyMs, error }: Step): number {
+  #queueMs(step: Step): number {
+    const { floorMs, latencyMs, error } = step;
+    if (this.#isSplit(step)) return Math.max(0, floorMs - (this.#floorMs ?? floorMs));
     const byChance = errorsByChance * Math.hypot(error, this.#workError);
     const usualMs = (this.#workMs ?? latencyMs) * (1 + byChance);
     return Math.max(0, floorMs - (this.#floorMs ?? floorMs), latencyMs - usualMs);
@@ -364,17 +376,13 @@ export class AdaptiveLimit implements Limit {
     return (used * (1 + aim)) / (1 + queueMs / workMs);
   }
 
-  #cut(at: number): void {
-    // A probe that is cut short gives back what it took for measuring.
-    const size = this.#isProbing && this.#larger ? this.#larger.size : this.#size;
-    this.#cutAt = at;
+  /** Counts a refusal of the other side, or an end without one, and takes the size it asks for. */
+  #count(sample: Sample): void {
+    const size = this.#drops.count(sample, this.#size, this.#workMs ?? 0);
+    if (size === undefined) return;
     this.#isStarting = false;
-    if (this.#larger !== undefined) {
-      this.#forgetLarger();
-      this.#epochAt = at;
-      this.#window.open(false);
-    }
-    this.#size = Math.max(1, size * dropShare);
+    this.#forgetLarger();
+    this.#resize(size, sample.endedAt);
   }
 
   #resize(size: number, at: number): void {

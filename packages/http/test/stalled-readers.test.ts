@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { type ClientRequest, get, type IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { describe, it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { Lane } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
+import { createServer } from 'spillway-http';
+
+const bytes = 16 * 1_024 * 1_024;
+
+/** A server with long answers, whose clients are told apart by the header of a proxy. */
+async function scene(clock?: VirtualClock) {
+  const bounds = { limit: { fixed: 4 }, queueMax: 99, deadlineMs: 20_000 };
+  const lane = new Lane({ name: 'long', ...bounds, clock });
+  const server = await createServer({ trustProxy: true, clock });
+  server.app.get('/text', { config: { lane } }, async () => 'x'.repeat(bytes));
+  server.app.get('/stream', { config: { lane, domain: 'stream' } }, async () => {
+    return Readable.from(Array.from({ length: bytes / 65_536 }, () => Buffer.alloc(65_536)));
+  });
+  await server.start();
+  const ask = (path: string, client: string) => {
+    const headers = { 'x-forwarded-for': client };
+    const request = get(`${server.url}${path}`, { agent: false, headers });
+    // Those that are cut end with an error.
+    request.on('error', () => {});
+    return request;
+  };
+  /** Asks and reads nothing; resolves when the answer has begun. */
+  const stall = async (path: string, client: string): Promise<ClientRequest> => {
+    const request = ask(path, client);
+    await new Promise<void>((begun) => request.once('response', () => begun()));
+    return request;
+  };
+  const read = (path: string, client: string) => {
+    return new Promise<number>((resolve, reject) => {
+      const request = ask(path, client);
+      request.on('error', reject);
+      request.on('response', (answer: IncomingMessage) => {
+        let length = 0;
+        answer.on('data', (data: Buffer) => {
+          length += data.length;
+        });
+        answer.on('end', () => resolve(length));
+        answer.on('error', reject);
+      });
+    });
+  };
+  return { server, lane, stall, read };
+}
+
+describe('clients that read nothing of long answers', () => {
+  for (const path of ['/text', '/stream']) {
+    it(`are cut once others wait for the permits that they hold: ${path}`, {
+      timeout: 15_000,
+    }, async () => {
+      const { server, lane, stall, read } = await scene();
+      await using _server = server;
+      const stalled = await Promise.all([1, 2, 3, 4].map(() => stall(path, '203.0.113.1')));
+      assert.equal(lane.stats.inside, 4);
+      assert.equal(await read(path, '203.0.113.2'), bytes);
+      for (const request of stalled) request.destroy();
+    });
+  }
+
+  it('are let be while most permits are held by others', { timeout: 15_000 }, async () => {
+    const clock = new VirtualClock();
+    const { server, lane, stall, read } = await scene(clock);
+    await using _server = server;
+    const stalled = await Promise.all(
+      [1, 2, 3, 4].map((client) => stall('/text', `203.0.113.${client}`)),
+    );
+    const late = read('/text', '203.0.113.9').catch(() => 0);
+    while (lane.stats.waiting === 0) await turn();
+    await clock.advance(1_000);
+    await turn();
+    assert.equal(lane.stats.inside, 4);
+    assert.equal(lane.stats.outcomes.aborted, 0);
+    for (const request of stalled) request.destroy();
+    assert.equal(await late, bytes);
+  });
+});
