@@ -2,7 +2,15 @@ import { hash } from 'node:crypto';
 import { ingestError } from '../errors.ts';
 import type { RecordSchema, RecordType } from '../table/records.ts';
 import { fieldChanged } from './answer.ts';
-import { Api, type DeclaredOptions, type Found, keysOf, type Query, rateOf } from './api.ts';
+import {
+  type Answer,
+  Api,
+  type DeclaredOptions,
+  type Found,
+  keysOf,
+  type Query,
+  rateOf,
+} from './api.ts';
 import { byMoment } from './by-moment.ts';
 import type { Connector, Cursor, TradePosition } from './connector.ts';
 import { columnType, type Declaration } from './declaration.ts';
@@ -82,6 +90,22 @@ function feedOf(
 function byPager(source: Declaration, api: Api): Way {
   const { name, pages } = source;
   const pager = pagerOf(source);
+  /** Asks for a page. One that is unknown has no records, if the page before it has some. */
+  const answerAt = async (
+    product: string,
+    since: string,
+    signal: AbortSignal,
+    again: Again,
+  ): Promise<Answer> => {
+    try {
+      return await api.get(product, pager.ask(since), signal);
+    } catch (error) {
+      const before = pager.before?.(since);
+      if (Object(error).code !== 'PRODUCT_UNKNOWN' || before === undefined) throw error;
+      if ((await again(before)).records.length === 0) throw error;
+      return { records: [], body: undefined, link: undefined };
+    }
+  };
   /** Reads the page at a cursor. An API may give a secret back in it: what is kept has none. */
   const pageAt = async (
     product: string,
@@ -91,8 +115,8 @@ function byPager(source: Declaration, api: Api): Way {
   ): Promise<PageAnswer> => {
     const cursor = { ...at, since: api.secrets.show(at.since) };
     const again: Again = (since) =>
-      api.guard((caller) => api.get(product, pager.ask(since), caller), signal);
-    const answer = await api.get(product, pager.ask(cursor.since), signal);
+      api.guard((caller) => answerAt(product, since, caller, again), signal);
+    const answer = await answerAt(product, cursor.since, signal, again);
     const keyTypes = keyTypesOf(source, answer.records, at.keyTypes);
     const { next, ...read } = await pager.read(answer, cursor, again);
     const { since, ...rest } = next as Cursor;
