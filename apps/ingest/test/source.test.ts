@@ -10,7 +10,7 @@ import { problemsIn, problemText, readDeclaration } from '../src/connectors/decl
 import { kraken } from '../src/connectors/kraken.ts';
 import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
-import { startExchange } from '../src/simulated/exchange.ts';
+import { startExchange } from './fixtures/exchanges.ts';
 import { type ApiRecord, issueOf } from './fixtures/loopback-api.ts';
 import { inScene, Scene } from './fixtures/source-scene.ts';
 
