@@ -87,6 +87,21 @@ describe('an API that refuses the page after its last one', () => {
     assert.deepEqual(await runs(byPage, upTo(5), 2), ['done 5', 'done 5']);
   });
 
+  it('or the offset after its last record: that is the end, too', async () => {
+    const pages = { by: 'offset', offset: 'page', limit: 'limit', size: 2 };
+    const found = await runs(
+      { ...posts, pages },
+      (from, response) => {
+        const ids = [1, 2, 3, 4].slice(from, from + 2);
+        response
+          .writeHead(ids.length === 0 ? 404 : 200)
+          .end(JSON.stringify(ids.map((id) => ({ id }))));
+      },
+      2,
+    );
+    assert.deepEqual(found, ['done 4', 'done 4']);
+  });
+
   it('and all others too is not taken for one without news', async () => {
     let left = 4;
     const found = await runs(

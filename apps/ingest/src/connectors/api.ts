@@ -209,7 +209,7 @@ export class Api implements AsyncDisposable {
   }
 }
 
-const links = /<([^>]*)>((?:\s*;\s*[^\s;,=<]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^\s;,"]*))?)*)/g;
+const links = /<([^<>]*)>((?:\s*;\s*[^\s;,=<]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^\s;,"]*))?)*)/g;
 const parameters = /;\s*([^\s;,=]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))/g;
 
 /** The target of the first link to the next page in a `Link` header, by RFC 8288. */

@@ -72,6 +72,7 @@ export type PagesBy<By> = Extract<Declaration['pages'], { readonly by: By }>;
 function byOffset({ offset, limit, size }: PagesBy<'offset'>): Pager {
   return {
     ask: (since) => ({ [offset]: String(Number(since)), [limit]: String(size) }),
+    before: (since) => (Number(since) > 0 ? String(Number(since) - 1) : undefined),
     read({ records }, cursor) {
       const next = String(Number(cursor.since) + records.length);
       return answerOf(records, cursor, { since: next, isEnd: records.length === 0 });
