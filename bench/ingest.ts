@@ -108,7 +108,7 @@ export const ingest: Bench = {
       figures: [
         { name: 'pages', unit: '/s', better: 'more', targets: [] },
         { name: 'trades into Parquet', unit: '/s', better: 'more', targets: [times(1)] },
-        { name: 'memory at its peak', unit: 'MB', better: 'less', targets: [atMost(400, 'MB')] },
+        { name: 'memory at its peak', unit: 'MB', better: 'less', targets: [atMost(250, 'MB')] },
         {
           name: 'Parquet for a trade',
           unit: 'bytes',

@@ -4,6 +4,9 @@ import { setPriority } from 'node:os';
 import type { Harvesting, Pipeline } from '../ingest.ts';
 import { endWithParent, program } from './simulation.ts';
 
+/** An exchange that answers in 3 s on average may take more for its first answer than is usual. */
+const patience: readonly string[] = ['--first-answer-seconds', '60'];
+
 /** `ingest run`, as it is installed and with nothing tuned. */
 export const ours: Pipeline = {
   // A command: there is nothing to keep in order but the line that runs it.
@@ -14,7 +17,7 @@ export const ours: Pipeline = {
     const shared = store === undefined ? [] : ['--store', store];
     const lease = leaseSeconds === undefined ? [] : ['--lease-seconds', String(leaseSeconds)];
     const rate = ['--rate-per-second', String(ratePerSecond), '--json'];
-    const words = [program, 'run', product, ...place, ...shared, ...lease, ...rate];
+    const words = [program, 'run', product, ...place, ...shared, ...lease, ...patience, ...rate];
     const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'ignore'] });
     setPriority(child.pid as number, priority);
     endWithParent(child);

@@ -217,6 +217,11 @@ describe('ingest, used wrongly', { concurrency: 4 }, () => {
     [['query', 'DROP TABLE trades'], 2, /ingest: /],
     [['query', 'SELECT nonsense FROM trades'], 2, /nonsense/],
     [['verify', '--report', 'report.txt'], 2, /json, html/],
+    [
+      ['export', 'x.csv', '--since', '2026-01-02', '--until', '2026-01-01'],
+      2,
+      /--since: must be before --until/,
+    ],
     [['verify', 'Z-USD'], 2, /Z-USD: nothing was harvested/],
     [['exchange', '--errors', '2'], 2, /from 0 to 1/],
     [['products', '--filter-regex', '('], 2, /--filter-regex/],

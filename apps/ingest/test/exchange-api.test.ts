@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { startExchange } from '../src/simulated/exchange.ts';
 import { ask, btc, type CoinbaseTrade, ids } from './fixtures/ask-exchange.ts';
+import { startExchange } from './fixtures/exchanges.ts';
 
 describe('the simulated Coinbase', () => {
   it('answers pages by id as documented, with its cursors', async () => {

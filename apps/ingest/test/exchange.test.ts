@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
-import { startExchange } from '../src/simulated/exchange.ts';
 import { SimulatedProduct } from '../src/simulated/product.ts';
 import { ask, btc, ids } from './fixtures/ask-exchange.ts';
+import { startExchange } from './fixtures/exchanges.ts';
 
 describe('the exchange', () => {
   it('refuses what is above its rate, says when to come again, and counts', async () => {

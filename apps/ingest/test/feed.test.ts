@@ -158,6 +158,13 @@ describe('a feed', () => {
     assert.equal(feed.subscribedAt('B-USD'), undefined);
   });
 
+  it('keeps trades of now where the clock of the process is behind', async () => {
+    const clock: Clock = { ...wallClock, now: () => wallClock.now() - 7_200_000 };
+    await using scene = await hostileFeed((send) => send(match(5)), clock);
+    await until(() => scene.feed.newest('A-USD') === 5);
+    assert.equal(scene.feed.stats.refused, 0);
+  });
+
   it('forgets an id far beyond what REST has, and nothing that leads on from there', async () => {
     let now = wallClock.now();
     const clock: Clock = { now: () => now, after: (ms, call) => wallClock.after(ms, call) };

@@ -13,8 +13,9 @@ import {
 import { declared } from '../src/connectors/declared.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import type { TradePage } from '../src/connectors/page.ts';
-import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
+import type { Exchange } from '../src/simulated/exchange.ts';
 import type { SimulatedTrade } from '../src/simulated/product.ts';
+import { startExchange } from './fixtures/exchanges.ts';
 
 /** One for each harvest. */
 const products = [

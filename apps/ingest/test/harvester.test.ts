@@ -304,8 +304,8 @@ describe('a sink', () => {
     const first = await Lease.acquire(options);
     await first[Symbol.asyncDispose]();
     const second = await Lease.acquire(options);
-    const more = { hasDenseIds: true, address: 'virtual', runId: 'a', clock };
-    const sink = new TradeSink({ store, folder, ledger, ...more });
+    const connector = { hasDenseIds: true, address: 'virtual' };
+    const sink = new TradeSink({ store, folder, ledger, connector, clock }, 'a');
     const source = 'virtual/A-USD/1';
     sink.add(source, { exchange: 'virtual', product: 'A-USD', generation: 1, begin: 1 });
     const pages = [{ from: 1, rows: [virtualPage('A-USD', [1, 2, 3])] }];

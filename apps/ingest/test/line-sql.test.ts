@@ -11,7 +11,7 @@ import type { Connector, LineSql } from '../src/connectors/connector.ts';
 import { declared } from '../src/connectors/declared.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import { type TradeFields, TradeReader } from '../src/connectors/trades.ts';
-import { startExchange } from '../src/simulated/exchange.ts';
+import { startExchange } from './fixtures/exchanges.ts';
 
 let folder: string;
 let site: StandIn;

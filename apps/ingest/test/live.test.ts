@@ -13,7 +13,8 @@ import { liveConnector } from '../src/harvest/live-connector.ts';
 import { type Ingest, openIngest } from '../src/open.ts';
 import { expectedProducts, type Verification, verify } from '../src/quality/verify.ts';
 import { type ExchangeName, readSettings } from '../src/settings.ts';
-import { type Exchange, startExchange } from '../src/simulated/exchange.ts';
+import type { Exchange } from '../src/simulated/exchange.ts';
+import { startExchange } from './fixtures/exchanges.ts';
 import { IngestCommand, ingest as runIngest } from './fixtures/ingest-command.ts';
 import { assertTruth } from './fixtures/table-truth.ts';
 
@@ -38,13 +39,12 @@ class Scene implements AsyncDisposable {
     const { settings } = readSettings({ flags, environment: {} });
     const ingest = await openIngest({ settings, environment: {}, batchMsMax: 10, leaseMs: 5_000 });
     const wish = { fullRefresh: false, sinceUs: undefined, untilUs: undefined, products };
-    const { connector, clock, guard, ledger, folder } = ingest;
+    const { connector, clock } = ingest;
     const form = connector.feed ?? assert.fail('no feed');
     const feed = new Feed({ form, products, clock, random: systemRandom, backoffMs: 20 });
     const request = { ...wish, fillsGaps: false };
     const live = new LiveTrades({
-      ...{ feed, form, connector, guard, ledger, folder, products, compareMs, clock },
-      commitMs: 50,
+      ...{ ...ingest, feed, products, compareMs, commitMs: 50 },
       harvester: ingest.liveHarvester(liveConnector(connector, feed), request),
     });
     const follower = new Follower({

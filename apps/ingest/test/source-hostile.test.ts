@@ -289,6 +289,50 @@ describe('a harvest of nothing', () => {
   });
 });
 
+describe('a declaration with a mistake', () => {
+  it('says so where a name has nothing after it that must have something', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-blank-'));
+    const file = join(folder.path, 'blank.yaml');
+    const blank = ['columns', 'headers', 'query', 'products', 'limits', 'trades', 'time'];
+    const text = `name: posts
+address: http://localhost/posts
+key:
+pages: { by: page, page: page, size: 10, first: }
+${blank.map((name) => `${name}:\n`).join('')}`;
+    await writeFile(file, text);
+    const read = await readDeclaration(file);
+    assert.deepEqual(problemsIn(read).map(problemText), [
+      'key: must be a field, or a list of fields, got undefined',
+    ]);
+    await writeFile(file, text.replace('key:', 'key: id'));
+    const pages = { by: 'page', page: 'page', size: 10 };
+    const { name, address } = { ...posts };
+    assert.deepEqual(await readDeclaration(file), { name, address, key: 'id', pages });
+  });
+
+  it('is told which address or header cannot be', () => {
+    for (const address of [
+      'http://user:word@localhost/posts',
+      'http://localhost/{prodct}/posts',
+      'http://localhost/posts?state=all',
+    ]) {
+      const problems = problemsIn({ ...posts, address, pages: byOffset });
+      assert.deepEqual(
+        problems.map(({ field }) => field),
+        ['address'],
+        address,
+      );
+    }
+    assert.deepEqual(
+      problemsIn({ ...posts, address: 'http://x/@a/{product}', pages: byOffset }),
+      [],
+    );
+    const headers = { 'x token': 'a' };
+    const [problem] = problemsIn({ ...posts, headers, pages: byOffset });
+    assert.match(problem ? problemText(problem) : '', /^headers: must be names of headers/);
+  });
+});
+
 describe('a declaration that would do harm', () => {
   it('is refused if it is large, or names a product that is a step in a path', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-large-'));

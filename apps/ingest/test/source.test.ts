@@ -10,7 +10,7 @@ import { problemsIn, problemText, readDeclaration } from '../src/connectors/decl
 import { kraken } from '../src/connectors/kraken.ts';
 import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
-import { startExchange } from '../src/simulated/exchange.ts';
+import { startExchange } from './fixtures/exchanges.ts';
 import { type ApiRecord, issueOf } from './fixtures/loopback-api.ts';
 import { inScene, Scene } from './fixtures/source-scene.ts';
 
@@ -250,6 +250,9 @@ describe('the columns of a declared source', () => {
   });
 });
 
+const addressRule =
+  'an http:// or https:// address without a query, a password or another {} than {product}';
+
 describe('a declaration', () => {
   it('is told every problem with field, rule and value', () => {
     const wrong = {
@@ -265,7 +268,7 @@ describe('a declaration', () => {
     const types = 'boolean, integer, number, date, time, json, text';
     assert.deepEqual(problemsIn(wrong).map(problemText), [
       `name: must be ${nameRule}, got 'Kraken'`,
-      "address: must be an http:// or https:// address without a query, got 'ftp://x'",
+      `address: must be ${addressRule}, got 'ftp://x'`,
       'query: must be names with texts or numbers, got { a: {} }',
       'key: must be a field, or a list of fields, got []',
       `sort: must be one of ${fields}, got 1`,

@@ -12,6 +12,7 @@ import { LongPause } from '../src/harvest/harvester.ts';
 import type { ProductOutcome } from '../src/harvest/product.ts';
 import { type Ingest, openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
+import { startExchange } from '../src/simulated/exchange.ts';
 import { ingest } from './fixtures/ingest-command.ts';
 
 const { signal } = new AbortController();
@@ -52,6 +53,24 @@ describe('an exchange that cannot be used now', () => {
     site.tell('[]');
     await using third = await open(folder.path, site.url);
     assert.equal((await outcomeOf(third))?.status, 'done');
+  });
+
+  it('because it lacks more than gapsMax ends the product, until more are allowed', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-gaps-'));
+    const gaps = [500, 1_500, 2_500].map((from) => ({ from, to: from + 1 }));
+    await using exchange = await startExchange({
+      products: [{ id: 'A-USD', trades: 3_500, gaps }],
+    });
+    for (const [gapsMax, status] of [
+      ['2', 'failed'],
+      ['3', 'done'],
+    ] as const) {
+      const flags = { data: folder.path, baseUrl: exchange.url, ratePerSecond: '1000', gapsMax };
+      const { settings } = readSettings({ flags, environment: {} });
+      await using opened = await openIngest({ settings, environment: {}, batchMsMax: 0 });
+      const outcome = await outcomeOf(opened);
+      assert.equal(outcome?.status, status, outcome?.reason);
+    }
   });
 
   it('at one address does not keep others of the same name from being asked', async () => {

@@ -60,7 +60,7 @@ async function allProducts(
   if (source !== undefined) {
     const { loadDeclaration } = await import('../connectors/declaration.ts');
     const { name, products = [name] } = await loadDeclaration(source);
-    if (!('path' in products)) return products;
+    if (!('path' in products)) return [...new Set(products)];
   }
   const { readSeed } = await import('../harvest/product-list.ts');
   const { productIds } = await readSeed(seedPath);
@@ -104,6 +104,17 @@ export function timeOption(flags: string, about: string): Option {
     const flag = flags.split(' ')[0];
     throw new cli.UsageError(`${flag}: must be a time like 2026-01-31, got ${text}`);
   });
+}
+
+interface TimeRange {
+  readonly since?: bigint | undefined;
+  readonly until?: bigint | undefined;
+}
+
+/** Refuses a range of time in which there is nothing. */
+export function checkTimes({ since, until }: TimeRange): void {
+  if (since === undefined || until === undefined || since < until) return;
+  throw new cli.UsageError('--since: must be before --until');
 }
 
 /** The word for what is harvested. */

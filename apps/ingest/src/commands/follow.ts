@@ -22,7 +22,7 @@ import { joinRawFiles } from '../harvest/raw-join.ts';
 import { type Ingest, openIngest } from '../open.ts';
 import { QualityWatch, qualityMetrics } from '../quality/assessment.ts';
 import { qualityPage } from '../quality/page.ts';
-import type { SettingName, Settings } from '../settings.ts';
+import { type SettingName, type Settings, settingRules, settingsReader } from '../settings.ts';
 import { type Exchange, startExchange } from '../simulated/exchange.ts';
 import { counted, exitCodes, nounOf } from './command-line.ts';
 import { FollowHistory, type FollowView, followPage } from './follow-page.ts';
@@ -35,32 +35,10 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** The settings whose values operators see; of all others they see whether they are set. */
-const visible: readonly SettingName[] = [
-  'data',
-  'storeConnections',
-  'exchange',
-  'source',
-  'baseUrl',
-  'feed',
-  'ratePerSecond',
-  'limit',
-  'workers',
-  'chunkConcurrency',
-  'mode',
-  'leaseSeconds',
-  'pauseSecondsMax',
-  'firstAnswerSeconds',
-  'gapsMax',
-  'waitingMbMax',
-  'memoryMbMax',
-  's3Bucket',
-  's3Prefix',
-  's3Region',
-  'host',
-  'port',
-  'operatorPort',
-];
+/** Settings whose values operators see; of those with a secret they see whether they are set. */
+const visible: readonly SettingName[] = settingsReader.names.filter((name) => {
+  return settingRules[name].hides === undefined;
+});
 const defaultPort = 7070;
 const showMs = 1_000;
 /** A product that is far behind lets the others have their turn after about so long. */
@@ -150,7 +128,7 @@ async function followerOf(
 
 /** The feed of the exchange, if it has one and it is wanted. */
 function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined {
-  const { connector, settings, guard, clock, random, bucket, ledger, folder } = ingest;
+  const { connector, settings, clock, random, bucket } = ingest;
   const { feed: form } = connector;
   if (form === undefined || settings.feed === 'off') return undefined;
   const { products } = request;
@@ -158,19 +136,8 @@ function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined
   const harvester = ingest.liveHarvester(liveConnector(connector, feed), request);
   // Two requests for each comparison, at a quarter of the rate.
   const compareMs = Math.max(30_000, (8_000 * products.length) / bucket.stats.ratePerSecond);
-  return new LiveTrades({
-    feed,
-    form,
-    connector,
-    harvester,
-    ledger,
-    folder,
-    guard,
-    products,
-    compareMs,
-    onContradiction: tellContradiction,
-    clock,
-  });
+  const onContradiction = tellContradiction;
+  return new LiveTrades({ ...ingest, feed, harvester, products, compareMs, onContradiction });
 }
 
 /** Joins the raw files that are in the table, each product from where it left off. */
@@ -206,7 +173,10 @@ async function serverOf(
     ready: [ingest.database],
     socket: operatorSocket(data),
     remote,
-    config: { values: { ...settings }, shown: visible },
+    config: {
+      values: { ...settings },
+      shown: visible,
+    },
   };
   const server = await createServer({ host, port, live: {}, operator, clock });
   const history = new FollowHistory();

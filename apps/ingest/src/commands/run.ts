@@ -6,6 +6,7 @@ import type { ProductOutcome, ProductPlan } from '../harvest/product.ts';
 import type { Transformed } from '../harvest/transformer.ts';
 import type { Ingest } from '../open.ts';
 import {
+  checkTimes,
   collectGarbage,
   counted,
   examplesOf,
@@ -64,6 +65,9 @@ export function runCommand(): Command {
     )
     .action(async (named: string[], options: RunOptions, self: Command) => {
       checkTimes(options);
+      if (options.fullRefresh && options.until !== undefined) {
+        throw new UsageError('--until: not with --full-refresh, which replaces all that is there');
+      }
       using stop = new StopRequest();
       await using ingest = await openFor(self, {
         signal: stop.signal,
@@ -76,15 +80,6 @@ export function runCommand(): Command {
       else await harvest(harvester, ingest, options, stop.signal);
     });
   return withSettings(command, shown);
-}
-
-function checkTimes({ since, until, fullRefresh }: RunOptions): void {
-  if (since !== undefined && until !== undefined && since >= until) {
-    throw new UsageError('--since: must be before --until');
-  }
-  if (fullRefresh && until !== undefined) {
-    throw new UsageError('--until: not with --full-refresh, which replaces all that is there');
-  }
 }
 
 async function showPlan(

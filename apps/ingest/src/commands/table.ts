@@ -7,6 +7,7 @@ import { engineError, quoted } from '../table/engine.ts';
 import { named } from '../table/records.ts';
 import { viewName } from '../table/view.ts';
 import {
+  checkTimes,
   counted,
   examplesOf,
   harvestedOf,
@@ -142,6 +143,7 @@ async function exportTrades(
   { since, until, force = false, json }: ExportOptions,
   self: Command,
 ): Promise<void> {
+  checkTimes({ since, until });
   const path = resolve(file);
   const format = formats[extname(path)];
   if (format === undefined) {

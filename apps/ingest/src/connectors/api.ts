@@ -113,8 +113,10 @@ export class Api implements AsyncDisposable {
 
   /** Asks for a page of records. */
   async get(product: string, query: Query | string, signal: AbortSignal): Promise<Answer> {
+    const path = this.#pathOf(product, query);
     return await this.ask(product, query, signal, (body, headers) => {
-      return { body, records: this.recordsIn(body), link: this.#linkIn(headers.link) };
+      const link = this.#linkIn(this.#nextIn(body, headers), path);
+      return { body, records: this.recordsIn(body), link };
     });
   }
 
@@ -179,24 +181,45 @@ export class Api implements AsyncDisposable {
     });
   }
 
+  /** The address of the next page: from the field that is declared, or from the header. */
+  #nextIn(body: unknown, { link }: Headers): string | undefined {
+    const { name, pages } = this.#source;
+    if (pages.by !== 'link' || pages.next === undefined) return nextLink(String(link ?? ''));
+    const next = at(body, pages.next) ?? '';
+    if (typeof next === 'string') return next === '' ? undefined : next;
+    throw fieldChanged(name, pages.next, 'the address of the next page', next);
+  }
+
   /** The path to the next page, without secrets: it is kept in the checkpoint. */
-  #linkIn(header: string | string[] | undefined): string | undefined {
-    const [, address] = /<([^>]*)>\s*;[^,<]*\brel="?next"?/.exec(String(header ?? '')) ?? [];
+  #linkIn(address: string | undefined, path: string): string | undefined {
     if (address === undefined) return undefined;
-    const url = new URL(address, `${this.baseUrl}/`);
+    const url = new URL(address, `${this.baseUrl}${path}`);
     if (!this.#origins.includes(url.origin)) {
       const { name } = this.#source;
       throw fieldChanged(name, 'link', `an address at ${this.#origins[0]}`, address);
     }
     for (const parameter of this.#hidden) url.searchParams.delete(parameter);
     const prefix = new URL(this.baseUrl).pathname.replace(/\/+$/, '');
-    const path = url.pathname.startsWith(prefix) ? url.pathname.slice(prefix.length) : url.pathname;
-    return `${path}${url.search}`;
+    const { pathname, search } = url;
+    return `${pathname.startsWith(prefix) ? pathname.slice(prefix.length) : pathname}${search}`;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#client[Symbol.asyncDispose]();
   }
+}
+
+const links = /<([^<>]*)>((?:\s*;\s*[^\s;,=<]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^\s;,"]*))?)*)/g;
+const parameters = /;\s*([^\s;,=]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))/g;
+
+/** The target of the first link to the next page in a `Link` header, by RFC 8288. */
+function nextLink(header: string): string | undefined {
+  for (const [, target, rest = ''] of header.matchAll(links)) {
+    const all = [...rest.matchAll(parameters)];
+    const [, , quoted, word = ''] = all.find(([, name]) => name?.toLowerCase() === 'rel') ?? [];
+    if ((quoted ?? word).toLowerCase().split(/\s+/).includes('next')) return target;
+  }
+  return undefined;
 }
 
 /** In the order of their characters, the same everywhere. */

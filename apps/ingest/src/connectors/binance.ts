@@ -1,5 +1,28 @@
 import type { Declaration } from './declaration.ts';
-import { binanceFeed } from './feed-form.ts';
+import type { FeedDeclaration } from './feed-form.ts';
+
+/** Binance spot, stream `<symbol>@trade`; its connections last for 24 hours at most. */
+const feed: FeedDeclaration = {
+  address: 'wss://stream.binance.com:9443/ws?timeUnit=MICROSECOND',
+  path: '/ws?timeUnit=MICROSECOND',
+  subscribe: (symbols) => ({
+    method: 'SUBSCRIBE',
+    params: symbols.map((symbol) => `${symbol.toLowerCase()}@trade`),
+    id: 1,
+  }),
+  ping: { method: 'LIST_SUBSCRIPTIONS', id: 2 },
+  read(text) {
+    const message = Object(JSON.parse(text));
+    if (message.e === 'trade') {
+      const { s: symbol, t: id, p: price, q: qty, T: time, m: isBuyerMaker } = message;
+      return { trades: [{ symbol, trade: { id, price, qty, time, isBuyerMaker } }] };
+    }
+    if (message.e === 'serverShutdown') return { isLeaving: true };
+    if (message.id === 1 && message.result === null) return { subscribed: 'all' };
+    const { msg } = Object(message.error ?? message);
+    return msg === undefined ? {} : { refusal: String(msg) };
+  },
+};
 
 /** Binance spot: pages by id, oldest first, asked for from their lower end. */
 export const binance: Declaration = {
@@ -29,5 +52,5 @@ export const binance: Declaration = {
     time: { field: 'time', as: 'epoch' },
     side: { field: 'isBuyerMaker', of: 'maker', buy: true, sell: false },
   },
-  feed: binanceFeed,
+  feed,
 };

@@ -2,7 +2,7 @@ import type { HarvestAnswer, HarvestSource } from 'spillway';
 import { ingestError } from '../errors.ts';
 import { at, fieldChanged } from './answer.ts';
 import type { Api, Query } from './api.ts';
-import type { Connector, Cursor, TradePosition, TradeRange } from './connector.ts';
+import type { Cursor, TradePosition, TradeRange, Way } from './connector.ts';
 import type { Declaration } from './declaration.ts';
 import { type Item, pageOf, type TradePage, wantedOf } from './page.ts';
 import type { PagesBy } from './pagers.ts';
@@ -19,11 +19,7 @@ interface Moments {
 const start: Cursor = { id: 1, since: '0', seen: [] };
 
 /** Trades by time: one page leads to the next, and ids have holes of their own. */
-export function byMoment(
-  source: Declaration,
-  api: Api,
-  reader: TradeReader,
-): Pick<Connector, 'start' | 'latest' | 'positionAt' | 'source'> {
+export function byMoment(source: Declaration, api: Api, reader: TradeReader): Way {
   const { name } = source;
   const pages = source.pages as PagesBy<'moment'>;
   const ask = async (product: string, query: Query, signal: AbortSignal): Promise<Moments> => {

@@ -1,5 +1,37 @@
 import type { Declaration } from './declaration.ts';
-import { coinbaseFeed } from './feed-form.ts';
+import type { FeedDeclaration } from './feed-form.ts';
+
+/**
+ * Coinbase Exchange, channels `matches` and `heartbeat`. The first match of a subscription is the
+ * last trade before it. The `last_trade_id` of a heartbeat was 0 for years: that tells nothing.
+ */
+const feed: FeedDeclaration = {
+  address: 'wss://ws-feed.exchange.coinbase.com',
+  path: '/feed',
+  subscribe: (symbols) => ({
+    type: 'subscribe',
+    product_ids: symbols,
+    channels: ['matches', 'heartbeat'],
+  }),
+  read(text) {
+    const message = Object(JSON.parse(text));
+    const { type, product_id: symbol } = message;
+    if (type === 'match' || type === 'last_match') {
+      const { trade_id, side, size, price, time } = message;
+      return { trades: [{ symbol, trade: { trade_id, side, size, price, time } }] };
+    }
+    if (type === 'heartbeat') {
+      return { head: { symbol, id: Number(message.last_trade_id) } };
+    }
+    if (type === 'subscriptions') {
+      const channels: readonly unknown[] = Array.isArray(message.channels) ? message.channels : [];
+      const matches = channels.map(Object).find(({ name }) => name === 'matches');
+      return { subscribed: matches?.product_ids ?? [] };
+    }
+    if (type !== 'error') return {};
+    return { refusal: [message.message, message.reason].filter(Boolean).join(': ') };
+  },
+};
 
 /** Coinbase Exchange: pages by id, newest first, asked for from their upper end. */
 export const coinbase: Declaration = {
@@ -23,5 +55,5 @@ export const coinbase: Declaration = {
     // The side of the order that stood in the book: `buy` means that the taker sold.
     side: { field: 'side', of: 'maker', buy: 'buy', sell: 'sell' },
   },
-  feed: coinbaseFeed,
+  feed,
 };

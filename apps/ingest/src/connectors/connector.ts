@@ -1,5 +1,7 @@
 import type { Clock, HarvestSource, Task } from 'spillway';
+import { ingestError } from '../errors.ts';
 import type { RecordSchema } from '../table/records.ts';
+import type { Declaration } from './declaration.ts';
 import type { FeedForm } from './feed-form.ts';
 import type { TradePage } from './page.ts';
 
@@ -84,6 +86,17 @@ export interface Connector extends AsyncDisposable {
     range: TradeRange,
     name?: string,
   ): HarvestSource<TradePage, TradePosition>;
+}
+
+/** The part of a connector that depends on how pages are asked for. */
+export type Way = Pick<Connector, 'start' | 'latest' | 'positionAt' | 'source'>;
+
+/** Refuses a position of another way to page: it would mean something else. */
+export function checkWay({ name, pages }: Declaration, at: TradePosition): void {
+  const by = typeof at === 'number' ? 'ids' : at.by;
+  if (by === pages.by) return;
+  const what = `${name}: its pages were read by ${by}, and pages.by is ${pages.by} now`;
+  throw ingestError('SOURCE_INVALID', `${what}; add --full-refresh to begin anew`);
 }
 
 export interface ConnectorOptions {

@@ -90,9 +90,10 @@ export type Pages =
       /** Path to true or false: another page follows. @default one does while there is a cursor */
       readonly more?: string | undefined;
     }
-  /** The address in the `Link` header; with `since` and `field` also by time. */
+  /** The address in the `Link` header, or at `next`; with `since` and `field` also by time. */
   | {
       readonly by: 'link';
+      readonly next?: string | undefined;
       readonly since?: string | undefined;
       readonly field?: string | undefined;
     }
@@ -176,9 +177,11 @@ const sourceRules: Rules = {
       !['coinbase', 'kraken', 'binance', 'simulated', 'trades', 'ohlcv'].includes(String(value)),
   },
   address: {
-    rule: 'an http:// or https:// address without a query',
+    rule: 'an http:// or https:// address without a query, a password or another {} than {product}',
     isRight: (value) =>
-      isText(value) && /^https?:\/\/[^?#]+$/.test(value) && URL.canParse(withoutBraces(value)),
+      isText(value) &&
+      /^https?:\/\/[^@/?#{}]+(\/[^?#{}]*)?$/.test(withoutBraces(value)) &&
+      URL.canParse(withoutBraces(value)),
   },
   products: optional({
     rule: 'a list of names, none of them with . or .. between slashes, or path, records and field',
@@ -187,7 +190,12 @@ const sourceRules: Rules = {
         ? value.length > 0 && value.every((one) => isText(one) && !dots.test(one))
         : isObject(value) && Object.values(value).every(isText) && isText(value.path),
   }),
-  headers: optional(parameters),
+  headers: optional({
+    rule: 'names of headers with texts or numbers',
+    isRight: (value) =>
+      parameters.isRight(value) &&
+      Object.keys(Object(value)).every((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name)),
+  }),
   query: optional(parameters),
   records: optional({ ...field, rule: 'a path like data.items' }),
   key: optional(keyRule),
@@ -211,7 +219,7 @@ const pageRules: Readonly<Record<string, Rules>> = {
     field: optional(field),
     more: optional(field),
   },
-  link: { since: optional(parameter), field: optional(field) },
+  link: { next: optional(field), since: optional(parameter), field: optional(field) },
   time: { since: parameter, field, size },
   moment: { since: parameter, next: field, limit: parameter, size },
 };
@@ -336,7 +344,7 @@ function problemsOf(
   const found: Problem[] = [];
   for (const [name, { rule, isRight, isOptional = false }] of Object.entries(rules)) {
     const given = value[name];
-    if (given === undefined || given === null ? isOptional : isRight(given)) continue;
+    if (given === undefined ? isOptional : isRight(given)) continue;
     found.push({ field: where + name, rule, value: given });
   }
   const names = Object.keys(rules).join(', ');
@@ -368,11 +376,18 @@ export async function readDeclaration(file: string): Promise<unknown> {
     }
     const { size } = await stat(path);
     if (size > bytesMax) throw new Error(`it has ${size} bytes, at most ${bytesMax} are read`);
-    return parse(await readFile(path, 'utf8'));
+    return filled(parse(await readFile(path, 'utf8')));
   } catch (cause) {
     const { message } = cause as Error;
     throw ingestError('SOURCE_INVALID', `${path}: cannot be read: ${message}`, { cause });
   }
+}
+
+/** The same without fields that have no value: a name with nothing after it says nothing. */
+function filled(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const given = Object.entries(value).filter(([, one]) => one !== null);
+  return Object.fromEntries(given.map(([name, one]) => [name, filled(one)]));
 }
 
 /** The source that a file declares; rejects with `SOURCE_INVALID` and every problem in it. */

@@ -2,13 +2,13 @@ import { hash } from 'node:crypto';
 import { ingestError } from '../errors.ts';
 import type { RecordSchema, RecordType } from '../table/records.ts';
 import { fieldChanged } from './answer.ts';
-import { Api, type DeclaredOptions, type Found, keysOf, type Query, rateOf } from './api.ts';
+import { type Answer, Api, type DeclaredOptions, type Found, keysOf, rateOf } from './api.ts';
+import { byIds } from './by-ids.ts';
 import { byMoment } from './by-moment.ts';
-import type { Connector, Cursor, TradePosition } from './connector.ts';
+import { type Connector, type Cursor, checkWay, type Way } from './connector.ts';
 import { columnType, type Declaration } from './declaration.ts';
 import type { FeedForm } from './feed-form.ts';
-import { firstIdAt, type IdRange, type Item, idPages, pageOf, wantedOf } from './page.ts';
-import { type Again, numbered, type PageAnswer, type PagesBy, pagerOf } from './pagers.ts';
+import { type Again, type PageAnswer, pagerOf } from './pagers.ts';
 import { lineSqlOf, TradeReader } from './trades.ts';
 
 /** The connector of a declared source: one rate, ledger and proof for exchanges and all others. */
@@ -44,16 +44,6 @@ function addressOf({ address }: Declaration, { baseUrl }: Api): string {
   return `${protocol}//${isHere ? hostname : host}${pathname.replace(/\/+$/, '')}${path}`;
 }
 
-type Way = Pick<Connector, 'start' | 'latest' | 'positionAt' | 'source'>;
-
-/** Refuses a position of another way to page: it would mean something else. */
-function checkWay({ name, pages }: Declaration, at: TradePosition): void {
-  const by = typeof at === 'number' ? 'ids' : at.by;
-  if (by === pages.by) return;
-  const what = `${name}: its pages were read by ${by}, and pages.by is ${pages.by} now`;
-  throw ingestError('SOURCE_INVALID', `${what}; add --full-refresh to begin anew`);
-}
-
 /** The feed at its own address, or below the one that is set for the API. */
 function feedOf(
   { feed, products }: Declaration,
@@ -82,6 +72,22 @@ function feedOf(
 function byPager(source: Declaration, api: Api): Way {
   const { name, pages } = source;
   const pager = pagerOf(source);
+  /** Asks for a page. One that is unknown has no records, if the page before it has some. */
+  const answerAt = async (
+    product: string,
+    since: string,
+    signal: AbortSignal,
+    again: Again,
+  ): Promise<Answer> => {
+    try {
+      return await api.get(product, pager.ask(since), signal);
+    } catch (error) {
+      const before = pager.before?.(since);
+      if (Object(error).code !== 'PRODUCT_UNKNOWN' || before === undefined) throw error;
+      if ((await again(before)).records.length === 0) throw error;
+      return { records: [], body: undefined, link: undefined };
+    }
+  };
   /** Reads the page at a cursor. An API may give a secret back in it: what is kept has none. */
   const pageAt = async (
     product: string,
@@ -91,8 +97,8 @@ function byPager(source: Declaration, api: Api): Way {
   ): Promise<PageAnswer> => {
     const cursor = { ...at, since: api.secrets.show(at.since) };
     const again: Again = (since) =>
-      api.guard((caller) => api.get(product, pager.ask(since), caller), signal);
-    const answer = await api.get(product, pager.ask(cursor.since), signal);
+      api.guard((caller) => answerAt(product, since, caller, again), signal);
+    const answer = await answerAt(product, cursor.since, signal, again);
     const keyTypes = keyTypesOf(source, answer.records, at.keyTypes);
     const { next, ...read } = await pager.read(answer, cursor, again);
     const { since, ...rest } = next as Cursor;
@@ -218,68 +224,4 @@ export function schemaOf({ key, pages, columns = {} }: Declaration): RecordSchem
     key: pages.by === 'ids' ? [] : keysOf(key),
     declared: Object.fromEntries(types) as Readonly<Record<string, RecordType>>,
   };
-}
-
-/** Pages of ids without holes: known all at once, asked for side by side, gaps in the ledger. */
-function byIds(source: Declaration, api: Api, reader: TradeReader | undefined): Way {
-  const { name, key } = source;
-  const pages = source.pages as PagesBy<'ids'>;
-  const { size, first = 1 } = pages;
-  const recordIn = (found: Found, place: number): Item => {
-    const id = found.value[key as string];
-    if (Number.isSafeInteger(id) && Number(id) >= 0) return numbered(found, Number(id));
-    throw fieldChanged(name, `records[${place}].${String(key)}`, 'an integer from 0', id);
-  };
-  const itemsIn = (body: unknown): readonly Item[] =>
-    reader === undefined ? api.recordsIn(body).map(recordIn) : reader.read(api.listIn(body));
-  const ask = (product: string, { from, to }: IdRange, signal: AbortSignal) => {
-    const words: Query = { from: `${from}`, to: `${to}`, last: `${to - 1}`, size: `${to - from}` };
-    return api.ask(product, queryOf(pages.query, words), signal, itemsIn);
-  };
-  const latest = async (product: string, signal: AbortSignal): Promise<number | undefined> => {
-    const newest = queryOf(pages.latest, {});
-    const items = await api.guard((caller) => api.ask(product, newest, caller, itemsIn), signal);
-    return items.length === 0 ? undefined : Math.max(...items.map(({ id }) => id));
-  };
-  return {
-    start: first,
-    latest,
-    async positionAt(product, timeUs, signal) {
-      const range = { from: first, to: ((await latest(product, signal)) ?? first - 1) + 1 };
-      return await firstIdAt(range, timeUs, async (middle) => {
-        const from = Math.max(first, middle - Math.floor(size / 2));
-        const seen = { from, to: from };
-        for (;;) {
-          const asked = { from: seen.to, to: Math.min(range.to, seen.to + size) };
-          const found = await api.guard((caller) => ask(product, asked, caller), signal);
-          const items = wantedOf(found, { from: 0, to: range.to });
-          // An API may give its page whole, also where ids of the range are missing.
-          seen.from = Math.min(seen.from, items[0]?.id ?? from);
-          seen.to = Math.max(asked.to, (items.at(-1)?.id ?? -1) + 1);
-          // A page without any tells no time: the next one does.
-          if (items.length > 0 || seen.to >= range.to) return { items, seen };
-        }
-      });
-    },
-    source(product, { from = first, to }, sourceName = `${name}/${product}`) {
-      checkWay(source, from);
-      const fetch = async (range: IdRange, signal: AbortSignal) => {
-        const items = wantedOf(await ask(product, range, signal), range);
-        if (items.length > 0) return pageOf(items);
-        // It may be the answer to another question: a gap of a whole page needs a second one.
-        const again = (caller: AbortSignal) => ask(product, range, caller);
-        return pageOf(wantedOf(await api.guard(again, signal), range));
-      };
-      return idPages({ name: sourceName, from: from as number, to, pageSize: size, fetch });
-    },
-  };
-}
-
-/** Parameters with `{from}` and the like filled in. */
-function queryOf(query: Readonly<Record<string, string | number>>, words: Query): Query {
-  const filled = Object.entries(query).map(([key, value]): [string, string] => [
-    key,
-    String(value).replaceAll(/\{(\w+)\}/g, (whole, word: string) => words[word] ?? whole),
-  ]);
-  return Object.fromEntries(filled);
 }

@@ -228,7 +228,7 @@ export class ExchangeClient implements AsyncDisposable {
 
   async #unpacked(bytes: Buffer, coding: string | string[]): Promise<Buffer> {
     const { exchange } = this.#options;
-    if (coding !== 'gzip') {
+    if (!/^(x-)?gzip$/i.test(String(coding))) {
       throw ingestError('EXCHANGE_CHANGED', `${exchange}: content-encoding ${String(coding)}`);
     }
     try {

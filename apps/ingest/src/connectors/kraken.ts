@@ -1,9 +1,59 @@
 import { ingestError } from '../errors.ts';
-import { fieldChanged } from './answer.ts';
+import { decimalOf, fieldChanged, microseconds } from './answer.ts';
 import type { Declaration } from './declaration.ts';
-import { krakenFeed } from './feed-form.ts';
+import type { FeedDeclaration, FeedTrade } from './feed-form.ts';
 
 const name = 'kraken';
+
+/** Kraken v2, channel `trade`: prices are numbers, whose digits count; 50 trades come at first. */
+const feed: FeedDeclaration = {
+  address: 'wss://ws.kraken.com/v2',
+  path: '/v2',
+  symbolsIn: krakenSymbols,
+  subscribe: (symbol) => ({
+    method: 'subscribe',
+    params: { channel: 'trade', symbol, snapshot: true },
+  }),
+  ping: { method: 'ping' },
+  read(text) {
+    const message = Object(JSON.parse(text, digits));
+    const { channel, method, success, result, error } = message;
+    if (channel === 'trade') {
+      const trades: readonly unknown[] = Array.isArray(message.data) ? message.data : [];
+      return { trades: trades.map(krakenTrade) };
+    }
+    if (method !== 'subscribe') return {};
+    return success === true
+      ? { subscribed: [String(Object(result).symbol)] }
+      : { refusal: `${error}: ${Object(message).symbol ?? ''}` };
+  },
+};
+
+function krakenTrade(value: unknown): FeedTrade {
+  const { symbol, side, price, qty, ord_type, trade_id, timestamp } = Object(value);
+  const us = microseconds(timestamp);
+  const seconds = us === undefined ? timestamp : Number(us) / 1e6;
+  const letters = { side: String(side)[0], type: String(ord_type)[0] };
+  const decimals = [decimalOf(price), decimalOf(qty)];
+  return { symbol, trade: [...decimals, seconds, letters.side, letters.type, '', trade_id] };
+}
+
+/** The products by their names in the feed, which calls currencies as everybody else does. */
+function krakenSymbols(body: unknown, products: readonly string[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [key, pair] of Object.entries(Object(body).result)) {
+    const { altname, wsname } = Object(pair);
+    const product = products.find((one) => one === key || one === altname);
+    if (product === undefined || typeof wsname !== 'string') continue;
+    found.set(wsname.replace(/\bXBT\b/, 'BTC').replace(/\bXDG\b/, 'DOGE'), product);
+  }
+  return found;
+}
+
+/** Keeps the digits of prices and quantities as they were written. */
+function digits(key: string, value: unknown, context?: { readonly source?: string }): unknown {
+  return key === 'price' || key === 'qty' ? (context?.source ?? value) : value;
+}
 
 /** Kraken spot: one page leads to the next, by a time in nanoseconds. */
 export const kraken: Declaration = {
@@ -26,7 +76,7 @@ export const kraken: Declaration = {
     // The side of the taker: `b` means that the order in the book was one to sell.
     side: { field: 3, of: 'taker', buy: 'b', sell: 's' },
   },
-  feed: krakenFeed,
+  feed,
 };
 
 /** Kraken says in the body, not by the status, what went wrong. */

@@ -1,7 +1,3 @@
-import type { HarvestSource } from 'spillway';
-import { checkInteger } from 'spillway/internal';
-import type { TradePosition } from './connector.ts';
-
 /** One answer: trades or records in ascending order of id, each id once. */
 export interface TradePage {
   /** Safe integers. */
@@ -57,69 +53,4 @@ export function wantedOf(
   const wanted = items.filter(({ id }) => id >= from && id < to && !known.has(id));
   wanted.sort((a, b) => a.id - b.id);
   return wanted.filter(({ id }, place) => id !== wanted[place - 1]?.id);
-}
-
-export interface IdPagesOptions extends IdRange {
-  readonly name: string;
-  readonly pageSize: number;
-  /** The page with these ids, as far as there are any. */
-  readonly fetch: (range: IdRange, signal: AbortSignal) => Promise<TradePage>;
-}
-
-/** Ids cut in pages, all known at once; ids that the API does not have become gaps. */
-export function idPages(options: IdPagesOptions): HarvestSource<TradePage, TradePosition> {
-  const { name, from, to, pageSize } = options;
-  checkInteger('from', from, 0);
-  checkInteger('to', to, from);
-  return {
-    name,
-    from,
-    pageAt(position) {
-      const at = position as number;
-      return at < to ? { from: at, to: Math.min(at + pageSize, to) } : undefined;
-    },
-    pagesLeft: (position) => Math.max(0, Math.ceil((to - (position as number)) / pageSize)),
-    async fetch(page, signal) {
-      const range = { from: page.from as number, to: page.to as number };
-      const found = await options.fetch(range, signal);
-      const rows = found.ids.length === 0 ? [] : [found];
-      return { rows, missing: missingIds(found.ids, range) };
-    },
-  };
-}
-
-function missingIds(ids: Float64Array, range: IdRange): readonly IdRange[] {
-  if (ids.length === range.to - range.from) return [];
-  const missing: IdRange[] = [];
-  let next = range.from;
-  for (const id of [...ids, range.to]) {
-    if (id > next) missing.push({ from: next, to: id });
-    next = id + 1;
-  }
-  return missing;
-}
-
-/** Items near an id, by id, and the range in which there are no others. */
-export interface ItemWindow {
-  readonly items: readonly Item[];
-  readonly seen: IdRange;
-}
-
-/** The first id whose time is that or later, by halving the range; its end if none is. */
-export async function firstIdAt(
-  range: IdRange,
-  timeUs: bigint,
-  look: (id: number) => Promise<ItemWindow>,
-): Promise<number> {
-  let { from, to } = range;
-  while (from < to) {
-    const middle = Math.floor((from + to) / 2);
-    const { items, seen } = await look(middle);
-    const place = items.findIndex(({ us }) => us >= timeUs);
-    if (place > 0) return items[place]?.id as number;
-    // Either all of them are late enough, and the one wanted is not after them, or none is.
-    if (place === 0) to = Math.min(middle, Math.max(from, seen.from));
-    else from = Math.min(to, Math.max(middle + 1, seen.to));
-  }
-  return to;
 }

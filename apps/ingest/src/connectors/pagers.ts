@@ -18,6 +18,8 @@ export interface Pager {
   /** Parameters of the page at a cursor, or the path to it. */
   ask(since: string): Query | string;
   read(answer: Answer, cursor: Cursor, again: Again): PageAnswer | Promise<PageAnswer>;
+  /** The page before, if that one exists: an API may refuse the one after its last. */
+  before?(since: string): string | undefined;
 }
 
 /** Asks for one more page within the same step. */
@@ -70,6 +72,7 @@ export type PagesBy<By> = Extract<Declaration['pages'], { readonly by: By }>;
 function byOffset({ offset, limit, size }: PagesBy<'offset'>): Pager {
   return {
     ask: (since) => ({ [offset]: String(Number(since)), [limit]: String(size) }),
+    before: (since) => (Number(since) > 0 ? String(Number(since) - 1) : undefined),
     read({ records }, cursor) {
       const next = String(Number(cursor.since) + records.length);
       return answerOf(records, cursor, { since: next, isEnd: records.length === 0 });
@@ -81,6 +84,7 @@ function byOffset({ offset, limit, size }: PagesBy<'offset'>): Pager {
 function byPage(name: string, { page, size, first = 1 }: PagesBy<'page'>): Pager {
   return {
     ask: (since) => ({ [page]: since === '' ? String(first) : since }),
+    before: (since) => (Number(since) > first ? String(Number(since) - 1) : undefined),
     async read({ records }, cursor, again) {
       const number = cursor.since === '' ? first : Number(cursor.since);
       const after = String(number + 1);

@@ -280,7 +280,9 @@ export class Feed {
     const trade = this.#options.form.line(value);
     const { id } = trade;
     const now = this.#options.clock.now();
-    const isFuture = Number(trade.us) / 1000 > now + futureMsMax;
+    // The clock stands still while the machine sleeps, and keeps a time that is set right later.
+    const latestMs = Math.max(now, Date.now()) + futureMsMax;
+    const isFuture = Number(trade.us) / 1000 > latestMs;
     if (buffer === undefined || isFuture) {
       counts.refused += 1;
       return;

@@ -160,22 +160,13 @@ export class Harvester {
   readonly #tallies = new Map<string, ProductTally>();
 
   constructor(options: HarvesterOptions, request: HarvestRequest) {
-    const { connector, store, folder, ledger, breaker, mode, clock, random } = options;
+    const { connector, store, breaker, mode, clock, random } = options;
     const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax } = options;
     const { waitingMbMax = 80 } = options;
     this.#options = options;
     this.#request = request;
     this.#bucket = options.bucket;
-    this.#sink = new TradeSink({
-      store,
-      folder,
-      ledger,
-      runId: this.runId,
-      clock,
-      hasDenseIds: connector.hasDenseIds,
-      address: connector.address,
-      isFeed: options.isFeed,
-    });
+    this.#sink = new TradeSink(options, this.runId);
     this.#harvest = new Harvest<TradePage, TradePosition>({
       sink: this.#sink,
       store,

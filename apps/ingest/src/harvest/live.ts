@@ -1,24 +1,21 @@
-import { deadline, type HarvestPage, type Task } from 'spillway';
-import type { Connector, TradePosition } from '../connectors/connector.ts';
+import { deadline, type HarvestPage } from 'spillway';
+import type { TradePosition } from '../connectors/connector.ts';
 import type { FeedForm } from '../connectors/feed-form.ts';
 import { itemsOf, type TradePage } from '../connectors/page.ts';
 import { readRawLines } from '../files/raw-file.ts';
+import type { Ingest } from '../open.ts';
 import { type Feed, type FeedStats, sleep } from './feed.ts';
 import type { Harvester } from './harvester.ts';
-import type { Context, FeedProof, ProductGeneration } from './ledger.ts';
+import type { FeedProof, ProductGeneration } from './ledger.ts';
 
-export interface LiveTradesOptions extends Pick<Context, 'ledger' | 'folder' | 'clock'> {
+export interface LiveTradesOptions
+  extends Pick<Ingest, 'connector' | 'guard' | 'ledger' | 'folder' | 'clock'> {
   readonly feed: Feed;
-  readonly form: FeedForm;
-  /** The REST API. */
-  readonly connector: Connector;
+  readonly products: readonly string[];
   /** A harvester of `liveConnector`. */
   readonly harvester: Harvester;
   /** Called with the first trade of a product that the REST API tells otherwise. */
   readonly onContradiction?: ((message: string) => void) | undefined;
-  /** Runs a request at the shared rate, behind the shared breaker. */
-  readonly guard: <T>(request: Task<T>, signal: AbortSignal) => Promise<T>;
-  readonly products: readonly string[];
   /** From one commit of the trades that came by the feed to the next, in ms. @default 700 */
   readonly commitMs?: number | undefined;
   /** From one comparison of the feed with the REST API to the next, in ms. @default 30_000 */
@@ -110,6 +107,10 @@ export class LiveTrades {
       }, 0),
       products: this.#options.products.filter((product) => this.#isLive(product)),
     };
+  }
+
+  get #form(): FeedForm {
+    return this.#options.connector.feed as FeedForm;
   }
 
   get harvester(): Harvester {
@@ -294,13 +295,13 @@ export class LiveTrades {
     to: number,
     signal: AbortSignal,
   ): Promise<readonly (readonly [number, Trade])[]> {
-    const { ledger, folder, form } = this.#options;
+    const { ledger, folder } = this.#options;
     const entries = await ledger.entries(of, { signal });
     const trades: [number, Trade][] = [];
     for (const { file } of entries.filter((one) => one.lastId >= from && one.firstId < to)) {
       for (const text of await readRawLines(folder, file, signal)) {
         const value: unknown = JSON.parse(text);
-        const { id, us } = form.line(value);
+        const { id, us } = this.#form.line(value);
         if (id >= from && id < to) trades.push([id, { timeUs: Number(us), value }]);
       }
     }
@@ -342,11 +343,10 @@ export class LiveTrades {
   }
 
   #isSame(ours: Trade, theirs: Trade | undefined): boolean {
-    const { form } = this.#options;
     return (
       theirs !== undefined &&
       Math.abs(ours.timeUs - theirs.timeUs) <= 1 &&
-      form.facts(ours.value) === form.facts(theirs.value)
+      this.#form.facts(ours.value) === this.#form.facts(theirs.value)
     );
   }
 

@@ -7,7 +7,7 @@ import {
   type Json,
   SpillwayError,
 } from 'spillway';
-import { idOf, type TradePosition } from '../connectors/connector.ts';
+import { type Connector, idOf, type TradePosition } from '../connectors/connector.ts';
 import type { TradePage } from '../connectors/page.ts';
 import { inOrderOfId, type RawFile, writeRawFile } from '../files/raw-file.ts';
 import {
@@ -21,13 +21,9 @@ import {
 } from './ledger.ts';
 
 export interface TradeSinkOptions extends Pick<Context, 'store' | 'folder' | 'ledger' | 'clock'> {
-  readonly hasDenseIds: boolean;
-  /** Noted in each checkpoint. */
-  readonly address: string;
+  readonly connector: Pick<Connector, 'address' | 'hasDenseIds'>;
   /** The trades come by a feed, and are to be compared with the REST API. @default false */
   readonly isFeed?: boolean | undefined;
-  /** Noted in each checkpoint. */
-  readonly runId: string;
 }
 
 /** Facts about a source that its name does not tell. */
@@ -43,6 +39,7 @@ export interface SinkSource extends ProductGeneration {
  */
 export class TradeSink implements HarvestSink<TradePage, TradePosition> {
   readonly #options: TradeSinkOptions;
+  readonly #runId: string;
   /** By the name of the source: what this run harvests. */
   readonly #sources = new Map<string, SinkSource>();
   /** By the name of the source, as it was last read or committed. */
@@ -50,8 +47,10 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
   /** Trades committed since this sink was made. */
   trades = 0;
 
-  constructor(options: TradeSinkOptions) {
+  /** The id of the run is noted in each checkpoint. */
+  constructor(options: TradeSinkOptions, runId: string) {
     this.#options = options;
+    this.#runId = runId;
   }
 
   /** To be told before a source is harvested. */
@@ -114,17 +113,17 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     batch: HarvestBatch<TradePage, TradePosition>,
     file: RawFile | undefined,
   ): ProductCheckpoint {
-    const { runId, clock, isFeed, address } = this.#options;
+    const { clock, isFeed, connector } = this.#options;
     const feed = isFeed ? feedProof(stored?.feed, batch) : stored?.feed;
     return {
       harvest,
       begin: stored?.begin ?? of.begin,
-      address,
+      address: connector.address,
       ...(stored?.accepted === undefined ? {} : { accepted: stored.accepted }),
       ...(feed === undefined ? {} : { feed }),
       trades: (stored?.trades ?? 0) + (file?.trades ?? 0),
       highestId: Math.max(stored?.highestId ?? 0, file?.lastId ?? 0),
-      runId,
+      runId: this.#runId,
       updatedAt: new Date(clock.now()).toISOString(),
     };
   }
@@ -134,7 +133,8 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     { exchange, product, generation, fence }: SinkSource & { readonly fence: number },
     signal: AbortSignal,
   ): Promise<RawFile | undefined> {
-    const { folder, hasDenseIds } = this.#options;
+    const { folder, connector } = this.#options;
+    const { hasDenseIds } = connector;
     const read = batch.pages.flatMap(({ rows }) => rows);
     const pages = hasDenseIds ? read : inOrderOfId(read);
     // Pages by time may bring a lower id than the highest of those before.

@@ -4,13 +4,14 @@ import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type Clock, type Random, seededRandom, systemClock } from 'spillway';
 import { check, checkInteger, checkNumber } from 'spillway/internal';
+import { coinbase } from './coinbase.ts';
 import {
-  dialectOf,
+  type Dialect,
   type ExchangeReply,
   type ExchangeRequest,
   json,
   type Market,
-} from './dialects.ts';
+} from './dialect.ts';
 import { SimulatedFeeds } from './feeds.ts';
 import { SimulatedProduct, type SimulatedProductOptions, type SimulatedTrade } from './product.ts';
 
@@ -111,6 +112,8 @@ class RateMeter {
 
 export interface ExchangeOptions {
   readonly products: readonly SimulatedProductOptions[];
+  /** APIs that it answers beside that of Coinbase. @default none */
+  readonly dialects?: readonly Dialect[] | undefined;
   /** Of chance in latency and trouble; an integer. @default 1 */
   readonly seed?: number | undefined;
   /** Requests above it are answered 429. @default no limit */
@@ -142,7 +145,7 @@ const watchMs = 10;
 const errorStatuses = [500, 502, 503, 504];
 const html = Buffer.from('<html><head><title>Just a moment...</title></head></html>');
 
-/** Opens an exchange that looks like Coinbase, Kraken and Binance at once. */
+/** Opens an exchange that looks like Coinbase. */
 export async function startExchange(options: ExchangeOptions): Promise<Exchange> {
   const exchange = new Exchange(options);
   await exchange.listen();
@@ -152,6 +155,7 @@ export async function startExchange(options: ExchangeOptions): Promise<Exchange>
 /** A simulated exchange on a real port; every trade it ever tells can be known beforehand. */
 export class Exchange implements AsyncDisposable {
   readonly #options: ExchangeOptions;
+  readonly #dialects: readonly Dialect[];
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #market: Market;
@@ -176,7 +180,7 @@ export class Exchange implements AsyncDisposable {
   #open = 0;
 
   constructor(options: ExchangeOptions) {
-    const { seed = 1, trouble = {}, port = 0, clock = systemClock } = options;
+    const { seed = 1, trouble = {}, port = 0, clock = systemClock, dialects = [] } = options;
     checkInteger('seed', seed, Number.MIN_SAFE_INTEGER);
     checkInteger('port', port, 0, 65_535);
     checkNumber('latency.meanMs', options.latency?.meanMs ?? 0, 0, 1e9);
@@ -185,6 +189,8 @@ export class Exchange implements AsyncDisposable {
     const products = new Map(list.map((product) => [product.id, product]));
     check(products.size === list.length, 'products', 'each of its own id', [...products.keys()]);
     this.#options = options;
+    // Coinbase has no prefix, and takes the rest.
+    this.#dialects = [...dialects, coinbase];
     this.#clock = clock;
     this.#random = seededRandom(seed);
     this.#startedAt = clock.now();
@@ -193,7 +199,7 @@ export class Exchange implements AsyncDisposable {
     this.trouble = trouble;
     this.#server = createServer((request, response) => this.#serve(request, response));
     this.#server.keepAliveTimeout = 60_000;
-    this.feeds = new SimulatedFeeds(this.#market, clock, seededRandom(seed + 1));
+    this.feeds = new SimulatedFeeds(this.#dialects, this.#market, clock, seededRandom(seed + 1));
     this.#server.on('upgrade', (request, socket, head) => this.feeds.accept(request, socket, head));
   }
 
@@ -243,6 +249,10 @@ export class Exchange implements AsyncDisposable {
     return this.close();
   }
 
+  #dialectOf(path: string): Dialect {
+    return this.#dialects.find(({ prefix }) => path.startsWith(prefix)) ?? coinbase;
+  }
+
   #ms(): number {
     return this.#clock.now() - this.#startedAt;
   }
@@ -278,7 +288,7 @@ export class Exchange implements AsyncDisposable {
     }
     const waitMs = this.#meter.arrive(this.#ms());
     if (waitMs === 0) this.#admit(request, response);
-    else send(response, dialectOf(path).limited(Math.max(1, Math.ceil(waitMs / 1000))));
+    else send(response, this.#dialectOf(path).limited(Math.max(1, Math.ceil(waitMs / 1000))));
   }
 
   #admit(request: ExchangeRequest, response: ServerResponse): void {
@@ -298,7 +308,9 @@ export class Exchange implements AsyncDisposable {
   #delayMs(request: ExchangeRequest): number {
     const { latency } = this.#options;
     if (latency === undefined) return 0;
-    const product = this.#market.products.get(dialectOf(request.path).productOf(request) ?? '');
+    const product = this.#market.products.get(
+      this.#dialectOf(request.path).productOf(request) ?? '',
+    );
     return latencyMs(latency, this.#random) * (product?.slowness ?? 1);
   }
 
@@ -306,7 +318,7 @@ export class Exchange implements AsyncDisposable {
     const { products } = this.#market;
     const endOf = (product: SimulatedProduct): number =>
       Math.max(product.firstId, this.#market.endOf(product) - this.behind);
-    const reply = dialectOf(request.path).answer(request, { products, endOf });
+    const reply = this.#dialectOf(request.path).answer(request, { products, endOf });
     const half = reply.body.subarray(0, reply.body.length / 2);
     if (trouble === 'reset') {
       response.socket?.resetAndDestroy();

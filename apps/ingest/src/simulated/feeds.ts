@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Clock, Random } from 'spillway';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { isoOf, type Market } from './dialects.ts';
+import type { Dialect, FeedDialect, Market } from './dialect.ts';
 import type { SimulatedProduct } from './product.ts';
 
 /** Faults of the feeds; each share is from 0 to 1. */
@@ -15,126 +15,14 @@ export interface FeedTrouble {
   readonly swapped?: number | undefined;
   /** The share whose price is not the one that the REST API tells. @default 0 */
   readonly altered?: number | undefined;
-  /** Nothing is sent at all, not even a heartbeat. @default false */
-  readonly isSilent?: boolean | undefined;
 }
-
-/** The feed of one exchange. */
-interface FeedDialect {
-  /** Sent to a new connection. */
-  readonly welcome?: object;
-  /** Reads a request: the symbols asked for, and what answers it. */
-  answer(request: Readonly<Record<string, unknown>>, market: Market): FeedAnswer;
-  symbolOf(id: string): string;
-  trade(product: SimulatedProduct, id: number, price: string, isMicro: boolean): object;
-  /** Sent once a second. */
-  heartbeat(product: SimulatedProduct, newest: number, now: string): object | undefined;
-}
-
-interface FeedAnswer {
-  readonly ids: readonly string[];
-  readonly messages: readonly object[];
-}
-
-function known(ids: readonly unknown[], market: Market): readonly string[] {
-  return ids.map(String).filter((id) => market.products.has(id));
-}
-
-const coinbase: FeedDialect = {
-  answer({ type, product_ids }, market) {
-    const wanted = Array.isArray(product_ids) ? product_ids : [];
-    const ids = known(wanted, market);
-    if (type !== 'subscribe' || ids.length < wanted.length) {
-      const reason = `${wanted.find((id) => !ids.includes(id))} is not a valid product`;
-      const fault = { type: 'error', message: 'Failed to subscribe', reason };
-      return { ids: [], messages: [fault] };
-    }
-    const channels = ['matches', 'heartbeat'].map((name) => ({ name, product_ids: ids }));
-    return { ids, messages: [{ type: 'subscriptions', channels }] };
-  },
-  symbolOf: (id) => id,
-  trade(product, id, price) {
-    const { size, makerSide: side, timeUs } = product.trade(id);
-    return {
-      type: 'match',
-      trade_id: id,
-      maker_order_id: 'ac928c66-ca53-498f-9c13-a110027a60e8',
-      taker_order_id: '132fb6ae-456b-4654-b4e0-d681ac05cea1',
-      side,
-      size,
-      price,
-      product_id: product.id,
-      sequence: 10 * id,
-      time: isoOf(timeUs),
-    };
-  },
-  heartbeat: ({ id: product_id }, newest, time) => {
-    return { type: 'heartbeat', last_trade_id: newest, product_id, sequence: 10 * newest, time };
-  },
-};
-
-const kraken: FeedDialect = {
-  welcome: { channel: 'status', type: 'update', data: [{ api_version: 'v2', system: 'online' }] },
-  answer({ method, params }, market) {
-    if (method !== 'subscribe') return { ids: [], messages: [{ method: 'pong' }] };
-    const { symbol: symbols = [] } = Object(params) as { symbol?: readonly string[] };
-    const bySymbol = new Map([...market.products.keys()].map((id) => [kraken.symbolOf(id), id]));
-    const messages = symbols.map((symbol) =>
-      bySymbol.has(symbol)
-        ? { method, success: true, result: { channel: 'trade', symbol, snapshot: true } }
-        : { method, success: false, error: 'Currency pair not supported', symbol },
-    );
-    return { ids: symbols.flatMap((symbol) => bySymbol.get(symbol) ?? []), messages };
-  },
-  symbolOf: (id) => id.replace('-', '/').replace(/\bXBT\b/, 'BTC'),
-  trade(product, id, price) {
-    const { size, makerSide, timeUs } = product.trade(id);
-    const side = makerSide === 'buy' ? 'sell' : 'buy';
-    const trade = {
-      symbol: kraken.symbolOf(product.id),
-      side,
-      price: Number(price),
-      qty: Number(size),
-      ord_type: makerSide === 'buy' ? 'market' : 'limit',
-      trade_id: id,
-      timestamp: isoOf(timeUs),
-    };
-    return { channel: 'trade', type: 'update', data: [trade] };
-  },
-  heartbeat: () => ({ channel: 'heartbeat' }),
-};
-
-const binance: FeedDialect = {
-  answer({ method, params, id }, market) {
-    if (method !== 'SUBSCRIBE') return { ids: [], messages: [{ result: [], id: id ?? null }] };
-    const names = (Array.isArray(params) ? params : []).map((name) => String(name));
-    const ids = known(
-      names.map((name) => name.replace(/@trade$/, '').toUpperCase()),
-      market,
-    );
-    return { ids, messages: [{ result: null, id: id ?? null }] };
-  },
-  symbolOf: (id) => id,
-  trade(product, id, price, isMicro) {
-    const { size, makerSide, timeUs } = product.trade(id);
-    const time = isMicro ? timeUs : Math.floor(timeUs / 1000);
-    const sides = { m: makerSide === 'buy', M: true };
-    return { e: 'trade', E: time, s: product.id, t: id, p: price, q: size, T: time, ...sides };
-  },
-  heartbeat: () => undefined,
-};
-
-const dialects: Readonly<Record<string, FeedDialect>> = {
-  '/feed': coinbase,
-  '/v2': kraken,
-  '/ws': binance,
-};
 
 const sendMs = 20;
 const heartbeatMs = 1_000;
 
-/** The feeds of the simulated exchange, on the paths `/feed`, `/v2` and `/ws` of its port. */
+/** The feeds of the simulated exchange, each on a path of its port. */
 export class SimulatedFeeds {
+  readonly #dialects: readonly Dialect[];
   readonly #market: Market;
   readonly #clock: Clock;
   readonly #random: Random;
@@ -143,7 +31,8 @@ export class SimulatedFeeds {
   trouble: FeedTrouble = {};
   connections = 0;
 
-  constructor(market: Market, clock: Clock, random: Random) {
+  constructor(dialects: readonly Dialect[], market: Market, clock: Clock, random: Random) {
+    this.#dialects = dialects;
     this.#market = market;
     this.#clock = clock;
     this.#random = random;
@@ -151,7 +40,7 @@ export class SimulatedFeeds {
 
   accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost');
-    const dialect = dialects[pathname];
+    const dialect = this.#dialects.find(({ feed }) => feed.path === pathname)?.feed;
     if (dialect === undefined) {
       socket.destroy();
       return;
@@ -173,9 +62,7 @@ export class SimulatedFeeds {
     const next = new Map<string, { id: number; later: number[] }>();
     let timer: Disposable | undefined;
     let beatAt = this.#clock.now() + heartbeatMs;
-    const send = (message: object) => {
-      if (!this.trouble.isSilent) client.send(JSON.stringify(message));
-    };
+    const send = (message: object) => client.send(JSON.stringify(message));
     const sendNew = () => {
       timer = this.#clock.after(sendMs, sendNew);
       const isBeat = this.#clock.now() >= beatAt;

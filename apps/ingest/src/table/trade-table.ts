@@ -22,13 +22,13 @@ export interface TradeTableOptions {
   readonly folder: Folder;
   /** Rules that make rows of the raw lines of each exchange or source, by its name. */
   readonly lines: Readonly<Record<string, Lines>>;
-  /** Memory that DuckDB may hold before it uses the disk, in MB; from 64. @default 96 */
-  readonly memoryMb?: number | undefined;
   /** Memory that DuckDB gets where it cannot do with less, in MB; from 64. @default 1_024 */
   readonly memoryMbMax?: number | undefined;
-  /** Threads of DuckDB; from 1. @default 2 */
-  readonly threads?: number | undefined;
 }
+
+/** Memory that DuckDB may hold before it uses the disk, in MB, and its threads. */
+const memoryMb = 96;
+const threads = 2;
 
 /** The lease under which the table is changed: a `Lease` is one. */
 export interface TableFence {
@@ -65,10 +65,8 @@ export class TradeTable implements AsyncDisposable {
   #manifest: Manifest = emptyManifest;
 
   private constructor(options: TradeTableOptions) {
-    const { folder, lines, memoryMb = 96, memoryMbMax = 1_024, threads = 2 } = options;
-    checkInteger('memoryMb', memoryMb, 64);
+    const { folder, lines, memoryMbMax = 1_024 } = options;
     checkInteger('memoryMbMax', memoryMbMax, 64);
-    checkInteger('threads', threads, 1, 64);
     this.folder = folder;
     this.#lines = lines;
     this.#engine = { memoryMb, memoryMbMax, threads, scratch: folder.scratch };
