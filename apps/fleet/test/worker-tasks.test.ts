@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { blockWorker, deleteRun, logWorker, unblockWorker } from '../src/world/manage.ts';
-import type { Stats } from '../src/world/world.ts';
+import type { Stats } from '../src/world/records.ts';
 import { draws, runArgs, sprtArgs, spsaArgs, stats, uniqueKey } from './fixtures/fleet-scene.ts';
 import { type Answer, FleetSite, info, type TaskBody } from './fixtures/fleet-site.ts';
 

@@ -7,8 +7,9 @@ import { askOperator, operatorSocket } from 'spillway-http';
 import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import { scoreOf } from '../statistics/elo.ts';
 import { randomPassword } from '../users/password.ts';
+import type { Stats } from '../world/records.ts';
 import { type AssignedTask, demoUsername as username } from '../world/request-task.ts';
-import { gamesOf, type Stats, zeroStats } from '../world/world.ts';
+import { gamesOf, zeroStats } from '../world/world.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 import type { Operator } from './operator.ts';
 

@@ -1,5 +1,5 @@
 import { architectures, patterns } from '../protocol/patterns.ts';
-import { type EloModel, eloModels } from '../statistics/llr.ts';
+import { type EloModel, eloModels, isEloModel } from '../statistics/llr.ts';
 import { newSprt, type Sprt } from '../statistics/sprt.ts';
 import { newSpsa, type Spsa } from '../statistics/spsa.ts';
 import {
@@ -253,7 +253,7 @@ const sprtFields = {
   elo_model: text({
     about: 'model of Elo',
     rule: `one of ${eloModels.join(', ')}`,
-    holds: (value) => eloModels.includes(value),
+    holds: isEloModel,
     absent: 'normalized',
   }),
 };

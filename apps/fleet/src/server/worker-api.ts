@@ -4,14 +4,9 @@ import { uploads } from 'spillway-http';
 import type { Context } from '../context.ts';
 import { demand } from '../errors.ts';
 import { receivePgn } from '../files/pgns.ts';
-import {
-  requireFor,
-  type StoredWorkerInfo,
-  type WorkerInfo,
-  type WorkerRequest,
-} from '../protocol/read-request.ts';
+import { requireFor, type WorkerInfo, type WorkerRequest } from '../protocol/read-request.ts';
 import { logWorker } from '../world/manage.ts';
-import type { Decision } from '../world/records.ts';
+import type { Decision, StoredWorkerInfo } from '../world/records.ts';
 import { type AssignedTask, type NoTask, requestTask } from '../world/request-task.ts';
 import { beat, failTask, requestSpsa, stopByWorker, updateTask } from '../world/update-task.ts';
 import { demandOwner, type World } from '../world/world.ts';
