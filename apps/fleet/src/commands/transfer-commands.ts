@@ -64,6 +64,7 @@ export function importCommand(): Command {
         await importFrom(fishtest, database, options.json);
         return;
       }
+      if (options.json) throw new UsageError('--json: goes with --fishtest only');
       const { importFleet } = await import('../transfer/import-fleet.ts');
       const { rows, files } = await restoreBackup({ file, database }, (open) => {
         return importFleet({ ...open, data, replace });

@@ -30,6 +30,14 @@ export const text: Rule<string> = { title: 'a string', type: 'string' };
 export const flag: Rule<boolean> = { title: 'a boolean', type: 'boolean' };
 export const decimal: Rule<number> = { title: 'a number', type: 'number' };
 
+/** UNIX milliseconds that a date can have. */
+export const moment: Rule<number> = momentIn(1);
+
+/** A time in another unit, which has so many milliseconds. */
+export function momentIn(unitMs: number): Rule<number> {
+  return { title: 'a time', type: 'number', minimum: 0, maximum: 8.64e15 / unitMs };
+}
+
 export function whole(minimum: number): Rule<number> {
   const bounds = { minimum, maximum: Number.MAX_SAFE_INTEGER };
   return { title: `an integer from ${minimum}`, type: 'integer', ...bounds };

@@ -1,8 +1,9 @@
 import { patterns } from '../protocol/patterns.ts';
 import {
-  decimal,
   document,
   flag,
+  moment,
+  momentIn,
   optional,
   orElse,
   pattern,
@@ -42,7 +43,7 @@ const name: Rule<string> = { title: 'a name', type: 'string', minLength: 1, maxL
 const readUser = reader(
   {
     ...required(name, 'username'),
-    ...orElse(0, decimal, 'registration_time'),
+    ...orElse(0, moment, 'registration_time'),
     ...orElse(false, flag, 'pending', 'blocked'),
     ...orElse('', text, 'email', 'tests_repo'),
     ...orElse([], texts, 'groups'),
@@ -69,7 +70,7 @@ const users: Collection = {
   },
 };
 
-const test = document({ ...required(decimal, 'date'), ...required(objectId, 'id') });
+const test = document({ ...required(moment, 'date'), ...required(objectId, 'id') });
 const readNet = reader(
   {
     ...required(pattern(patterns.netName, 'the name of a net'), 'name'),
@@ -104,7 +105,7 @@ const readWorker = reader(
     ...required(name, 'worker_name'),
     ...required(flag, 'blocked'),
     ...orElse('', text, 'message'),
-    ...orElse(0, decimal, 'last_updated'),
+    ...orElse(0, moment, 'last_updated'),
   },
   ['_id'],
 );
@@ -122,7 +123,7 @@ const workers: Collection = {
 
 const readAction = reader({
   ...required(objectId, '_id'),
-  ...required(decimal, 'time'),
+  ...required(momentIn(1_000), 'time'),
   ...required(name, 'action', 'username'),
   ...optional(text, 'run', 'worker', 'message', 'user', 'nn'),
   ...optional(objectId, 'run_id'),

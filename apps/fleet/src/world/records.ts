@@ -5,6 +5,7 @@ import {
   document,
   flag,
   list,
+  moment,
   optional,
   orElse,
   pattern,
@@ -101,7 +102,8 @@ export const argsShape = {
 export type RunRecord = DocumentOf<typeof runShape> & { readonly args: RunArgs };
 export const runShape = {
   ...required(objectId, '_id'),
-  ...required(decimal, 'start_time', 'last_updated', 'tc_base'),
+  ...required(moment, 'start_time', 'last_updated'),
+  ...required(decimal, 'tc_base'),
   ...required(statsRule, 'results'),
   ...required(flag, 'finished'),
   ...orElse(0, count, 'failures', 'workers', 'cores', 'committed_games', 'total_games'),
@@ -121,7 +123,7 @@ export const taskShape = {
   /** Replaced, never changed in place: replies may still hold the last ones. */
   ...required(statsRule, 'stats'),
   ...required(workerRule, 'worker_info'),
-  ...required(decimal, 'last_updated'),
+  ...required(moment, 'last_updated'),
   ...orElse(false, flag, 'active'),
   ...orElse(0, count, 'start'),
   ...optional(flag, 'bad'),
