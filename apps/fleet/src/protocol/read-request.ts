@@ -278,6 +278,11 @@ export function shortName({ username, concurrency, unique_key }: WorkerNames): s
   return `${username}-${concurrency}cores-${unique_key.split('-')[0]}`;
 }
 
+/** The user whose worker has this short name, which may be older than the rule for names. */
+export function workerOwner(name: string): string | undefined {
+  return /^(\S{1,200})-\d{1,9}cores-[0-9a-zA-Z]{2,8}$/.exec(name)?.[1];
+}
+
 /** The short name with the second block of the key, and a star if the worker was changed. */
 export function longName(info: WorkerNames): string {
   return `${shortName(info)}-${info.unique_key.split('-')[1]}${info.modified ? '*' : ''}`;
