@@ -68,7 +68,10 @@ describe('the command line', { concurrency: 2 }, () => {
       assert.match(stderr, /^fleet: No server runs in .*, and there is no database: name its/);
       assert.equal(code, 2);
     }
-    assert.deepEqual(readdirSync(folder), [], 'what only reads makes nothing');
+    const wrong = await fleet(['seed', '--user', 'two words'], cwd);
+    assert.match(wrong.stderr, /^fleet: --user: must be 2 to 64 letters and digits/);
+    assert.equal(wrong.code, 2);
+    assert.deepEqual(readdirSync(folder), [], 'what only reads, or is wrong, makes nothing');
     const made = await fleet(['seed'], cwd);
     assert.match(
       made.stderr,
