@@ -92,7 +92,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'let workers play a run',
     name: 'approve',
     asks: { text: 'Workers will play it as soon as one is free.', done: 'is approved' },
-    decide: (world, run, by) => approveRun(world, ofOthers(run, by), by),
+    decide: (world, run, by) => approveRun(world, goingOn(ofOthers(run, by)), by),
   }),
 
   'run-pause': change({
@@ -294,7 +294,7 @@ function change({ about, name, asks, decide, isOwners = false }: RunChange): Any
   });
 }
 
-/** Refuses a run that has ended: it can neither be stopped nor paused. */
+/** Refuses a run that has ended: it can be neither approved nor stopped nor paused. */
 function goingOn(run: Run): Run {
   if (!run.record.finished) return run;
   throw fleetError('REQUEST_REFUSED', `id: must be a run that goes on, and ${run.id} has ended`);
