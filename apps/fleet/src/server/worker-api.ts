@@ -56,7 +56,7 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
     const reply = await primary.decide((world) =>
       requestTask(world, { info, machineLimit, baseUrl }),
     );
-    return taskReply(reply, context.bookSri);
+    return taskReply(reply, context);
   };
   scope.route('request_task', giveTask, { busy });
   scope.route('update_task', (asked) =>
@@ -97,11 +97,11 @@ function storedInfo(info: WorkerInfo, { ip, headers }: FastifyRequest): StoredWo
 }
 
 /** The task as it is told: with the book's checksum, without the long history of a tuning. */
-function taskReply(reply: AssignedTask | NoTask, bookSri: Context['bookSri']): object {
+function taskReply(reply: AssignedTask | NoTask, { files }: Context): object {
   if (!('run' in reply)) return reply;
   const { args } = reply.run;
   const spsa = args.spsa && { ...args.spsa, param_history: undefined };
-  const book_sri = bookSri(args.book);
+  const book_sri = files.books.sri(args.book);
   return { ...reply, run: { ...reply.run, args: { ...args, spsa, book_sri } } };
 }
 
