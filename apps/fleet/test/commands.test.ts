@@ -59,12 +59,9 @@ describe('the command line', { concurrency: 2 }, () => {
     const folder = await temporaryFolder(stack);
     const cwd = { data: undefined, cwd: folder };
     const path = join(folder, 'data', 'fleet', 'fleet.db');
-    for (const words of [
-      ['user', 'list'],
-      ['run', 'list'],
-      ['net', 'list'],
-    ]) {
-      const { code, stderr } = await fleet(words, cwd);
+    for (const words of [['user', 'list'], ['run', 'list'], ['net', 'list'], ['export']]) {
+      const { code, stdout, stderr } = await fleet(words, cwd);
+      assert.equal(stdout, '');
       assert.match(stderr, /^fleet: No server runs in .*, and there is no database: name its/);
       assert.equal(code, 2);
     }

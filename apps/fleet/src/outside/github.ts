@@ -195,19 +195,19 @@ function repoUrl(name: unknown): string {
 }
 
 /** Calls that GitHub still grants, as its answers tell. */
-export interface GithubBudgetState {
-  readonly limit: number;
-  readonly remaining: number;
-  /** Time at which it is full again, in UNIX seconds. */
-  readonly reset: number;
-  readonly used: number;
-  readonly resource: 'core';
-  /** Nothing has been heard of it yet. */
-  readonly _uninitialized: boolean;
-}
+export type GithubBudgetState = Readonly<typeof unheard>;
 
 /** Budget that GitHub grants without a token, assumed until its first answer. */
-const unheard = { limit: 60, remaining: 60, used: 0, resource: 'core' } as const;
+const unheard = {
+  limit: 60,
+  remaining: 60,
+  used: 0,
+  /** Time at which it is full again, in UNIX seconds. */
+  reset: 0,
+  resource: 'core',
+  /** Nothing has been heard of it yet. */
+  _uninitialized: true,
+};
 
 /** Knows from each answer how many calls are left. */
 export class GithubBudget {
@@ -222,7 +222,7 @@ export class GithubBudget {
   get state(): GithubBudgetState {
     const now = Math.floor(this.#clock.now() / 1000);
     const state = this.#state;
-    if (state === undefined) return { ...unheard, reset: now, _uninitialized: true };
+    if (state === undefined) return { ...unheard, reset: now };
     if (now < state.reset) return state;
     return { ...state, remaining: state.limit, used: 0 };
   }

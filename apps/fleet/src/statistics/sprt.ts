@@ -46,6 +46,7 @@ const upper = Math.log((1 - beta) / alpha);
 export type Sprt = ValueOf<typeof sprtRule>;
 export const sprtRule = document({
   ...required(decimal, 'elo0', 'elo1', 'llr'),
+  /** The chances to accept a change worth `elo0`, and to reject one worth `elo1`. */
   ...orElse(0.05, decimal, 'alpha', 'beta'),
   ...optional(oneOf(...eloModels), 'elo_model'),
   ...orElse('', oneOf('', 'accepted', 'rejected'), 'state'),
@@ -57,16 +58,10 @@ export const sprtRule = document({
   ...optional(decimal, 'lost_samples', 'illegal_update'),
 });
 
-export interface SprtOptions {
-  readonly elo0: number;
-  readonly elo1: number;
-  readonly elo_model: EloModel;
-  /** Pairs between two updates: an integer from 1. */
-  readonly batch_size: number;
-}
+type NewSprt = Pick<Sprt, 'elo0' | 'elo1' | 'batch_size'> & { readonly elo_model: EloModel };
 
 /** A sequential test that has seen nothing yet. */
-export function newSprt({ elo0, elo1, elo_model, batch_size }: SprtOptions): Sprt {
+export function newSprt({ elo0, elo1, elo_model, batch_size }: NewSprt): Sprt {
   return {
     alpha,
     beta,
@@ -147,12 +142,7 @@ function learn(overshoot: Overshoot, ratio: number): void {
   }
 }
 
-export interface SprtEloOptions extends Hypotheses {
-  /** The chance to accept a change worth `elo0`; 0.05 if absent. */
-  readonly alpha?: number | undefined;
-  /** The chance to reject a change worth `elo1`; 0.05 if absent. */
-  readonly beta?: number | undefined;
-}
+type SprtEloOptions = Hypotheses & Partial<Pick<Sprt, 'alpha' | 'beta'>>;
 
 const eloMax = 1000;
 
