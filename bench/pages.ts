@@ -88,7 +88,7 @@ async function contestant(count: number): Promise<Contestant> {
   await ask({ do: 'add user', username: 'approver', isApprover: true });
   const tasks = await ask<SeededTask[]>({ do: 'seed', ...seed });
   const connections = new Connections(Number(new URL(url).port));
-  const workers = new Workers(connections, tasks, 1);
+  const workers = new Workers(connections, tasks, { askers: 1, crowd: 0 });
   const cpuUs = async (): Promise<number> => (await ask<{ cpuUs: number }>({ do: 'usage' })).cpuUs;
   const open = new Tabs(Number(new URL(url).port));
   return async (run, quick) => {

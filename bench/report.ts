@@ -81,7 +81,7 @@ function table(rows: readonly Row[]): string {
     row.peerName,
     figure(row.peer),
     figure(row.ours),
-    `${row.ratio.toFixed(2)}x`,
+    Number.isFinite(row.ratio) ? `${row.ratio.toFixed(2)}x` : '-',
     row.target ?? '',
     row.met === null ? '' : row.met ? 'met' : 'MISSED',
   ]);

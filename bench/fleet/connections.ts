@@ -5,11 +5,12 @@ import { connect, type Socket } from 'node:net';
 class Connection {
   readonly socket: Socket;
   #heard = '';
-  #answered: ((body: string) => void) | undefined;
+  #answer: PromiseWithResolvers<string> | undefined;
 
   constructor(socket: Socket) {
     this.socket = socket;
     socket.setEncoding('latin1').on('data', (chunk: string) => this.#hear(chunk));
+    socket.on('close', () => this.#answer?.reject(new Error('the server closed the connection')));
   }
 
   /** False once the server has closed it, as it does when nothing comes for a while. */
@@ -17,14 +18,14 @@ class Connection {
     return this.socket.readable && this.socket.writable;
   }
 
+  /** The text of the answer; rejects if its status is not 200. */
   post(path: string, body: string): Promise<string> {
-    const { promise, resolve } = Promise.withResolvers<string>();
-    this.#answered = resolve;
+    this.#answer = Promise.withResolvers<string>();
     this.socket.write(
       `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n` +
         `content-length: ${body.length}\r\n\r\n${body}`,
     );
-    return promise;
+    return this.#answer.promise;
   }
 
   #hear(chunk: string): void {
@@ -33,12 +34,14 @@ class Connection {
     if (start < 4) return;
     const length = /\r\ncontent-length: (\d+)/i.exec(this.#heard)?.[1];
     if (this.#heard.length < start + Number(length)) return;
-    const body = this.#heard.slice(start);
-    if (!this.#heard.startsWith('HTTP/1.1 200 ')) throw new Error(this.#heard);
+    const heard = this.#heard;
     this.#heard = '';
-    this.#answered?.(body);
+    if (heard.startsWith('HTTP/1.1 200 ')) this.#answer?.resolve(heard.slice(start));
+    else this.#answer?.reject(new Error(heard));
   }
 }
+
+const openedAtOnce = 100;
 
 /** Connections that are kept between requests, as a proxy in front of a server keeps them. */
 export class Connections implements Disposable {
@@ -50,14 +53,21 @@ export class Connections implements Disposable {
     this.#port = port;
   }
 
-  /** The answer's text; throws if its status is not 200. */
   async post(path: string, body: string): Promise<string> {
     let connection = this.#idle.pop();
     while (connection?.isOpen === false) connection = this.#idle.pop();
-    connection ??= await this.#open();
-    const answer = await connection.post(path, body);
-    this.#idle.push(connection);
-    return answer;
+    const used = connection ?? (await this.#open());
+    return await used.post(path, body).finally(() => this.#idle.push(used));
+  }
+
+  /** Opens as many as are needed for so many requests at the same moment. */
+  async open(count: number): Promise<void> {
+    const missing = Math.max(0, count - this.#idle.filter(({ isOpen }) => isOpen).length);
+    // Some at a time: a server takes up only so many that have just come.
+    for (let left = missing; left > 0; left -= openedAtOnce) {
+      const some = Array.from({ length: Math.min(left, openedAtOnce) }, () => this.#open());
+      this.#idle.push(...(await Promise.all(some)));
+    }
   }
 
   async #open(): Promise<Connection> {

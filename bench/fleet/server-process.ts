@@ -13,9 +13,15 @@ export async function serverProcess(): Promise<Ask> {
   const apps = join(import.meta.dirname, '..', '..', 'apps');
   const program = join(apps, 'fleet', 'test', 'fixtures', 'fleet-server.ts');
   const child = fork(program, [JSON.stringify({ folder, isTemporary: true })]);
+  const gone = once(child, 'exit').then(([code]) => {
+    throw new Error(`the server ended with code ${code}`);
+  });
+  gone.catch(() => {});
   return async <Answer>(order: object): Promise<Answer> => {
     child.send(order);
-    const [{ answer }] = (await once(child, 'message')) as [{ answer: Answer }];
+    const [{ answer }] = (await Promise.race([once(child, 'message'), gone])) as [
+      { answer: Answer },
+    ];
     return answer;
   };
 }

@@ -25,6 +25,24 @@ const mix: readonly (readonly [Endpoint, number])[] = [
 /** Pairs of one batch; they favour nobody, so that no test ends. */
 const batchPairs = [1, 3, 4, 3, 1];
 
+/** The answer that the server gives to a request, as far as the bench reads it. */
+interface Answer {
+  readonly duration: number;
+  readonly error?: string;
+  readonly info?: string;
+  readonly version?: number;
+  readonly task_alive?: boolean;
+  readonly run?: object;
+}
+
+/** True if a request got what it asked for: a refusal is quick, and must not pass for an answer. */
+const isDone: Readonly<Record<Endpoint, (answer: Answer) => boolean>> = {
+  beat: ({ task_alive }) => task_alive === true,
+  request_version: ({ version }) => version !== undefined,
+  update_task: ({ task_alive }) => task_alive === true,
+  request_task: ({ run }) => run !== undefined,
+};
+
 /** Workers that take turns in what they send; those that ask for tasks have none. */
 export class Workers {
   readonly #connections: Connections;
@@ -33,21 +51,32 @@ export class Workers {
   readonly #batches: Uint32Array;
   /** Their last task is over when they ask again, so that the number of active ones stays. */
   readonly #askers: readonly string[];
+  /** Workers that ask all at once. */
+  readonly #crowd: readonly string[];
   #asker = 0;
   #sender = 0;
 
-  constructor(connections: Connections, tasks: readonly SeededTask[], askers: number) {
+  constructor(
+    connections: Connections,
+    tasks: readonly SeededTask[],
+    { askers, crowd }: { readonly askers: number; readonly crowd: number },
+  ) {
     this.#connections = connections;
     this.#tasks = tasks;
     this.#batches = new Uint32Array(tasks.length);
-    this.#askers = Array.from({ length: askers }, (_, at) => {
-      const { worker_info } = this.#task(at);
-      const unique_key = worker_info.unique_key.replace(/^\w+/, `zz${at.toString(36)}`);
-      return JSON.stringify({
-        password: 'secret',
-        worker_info: { ...worker_info, unique_key },
-      });
-    });
+    this.#askers = Array.from({ length: askers }, (_, at) => this.#newWorker('zz', at));
+    this.#crowd = Array.from({ length: crowd }, (_, at) => this.#newWorker('yy', at));
+  }
+
+  /** All of the crowd ask for a task at the same time; gives the share that got none. */
+  async rush(): Promise<number> {
+    await this.#connections.open(this.#crowd.length);
+    const answers = this.#crowd.map((body) => this.#ask('request_task', body));
+    const ended = await Promise.allSettled(answers);
+    const given = ended.filter(
+      (one) => one.status === 'fulfilled' && isDone.request_task(one.value),
+    );
+    return 1 - given.length / ended.length;
   }
 
   /** Sends the next request of the mix; which it was, and what it took the server, in us. */
@@ -58,11 +87,22 @@ export class Workers {
 
   /** Sends one request; gives what it took the server, in us. */
   async send(endpoint: Endpoint): Promise<number> {
-    const body = this.#body(endpoint);
-    const answer = await this.#connections.post(`/api/${endpoint}`, body);
-    const { duration, error } = JSON.parse(answer) as { duration: number; error?: string };
-    if (error !== undefined) throw new Error(`${endpoint}: ${error}`);
-    return duration * 1e6;
+    const answer = await this.#ask(endpoint, this.#body(endpoint));
+    if (!isDone[endpoint](answer)) throw new Error(`${endpoint}: ${JSON.stringify(answer)}`);
+    return answer.duration * 1e6;
+  }
+
+  async #ask(endpoint: Endpoint, body: string): Promise<Answer> {
+    const answer = JSON.parse(await this.#connections.post(`/api/${endpoint}`, body)) as Answer;
+    if (answer.error !== undefined) throw new Error(`${endpoint}: ${answer.error}`);
+    return answer;
+  }
+
+  /** The request for a task of a worker that nobody knows yet. */
+  #newWorker(prefix: string, at: number): string {
+    const { worker_info } = this.#task(at);
+    const unique_key = worker_info.unique_key.replace(/^\w+/, `${prefix}${at.toString(36)}`);
+    return JSON.stringify({ password: 'secret', worker_info: { ...worker_info, unique_key } });
   }
 
   #endpoint(): Endpoint {

@@ -5,22 +5,16 @@ export interface Login {
   readonly secret: string;
 }
 
-/** The program that started the console and the services beside it, as `npm start` does. */
-export interface Launcher {
+/**
+ * The program that started the console and the services beside it, as `npm start` does: it is at
+ * the other end of this process's channel.
+ */
+export class Launcher {
   /** True once the program has said that it is there. */
-  readonly isThere: boolean;
-  /** True while demo traffic runs. */
-  readonly isDemo: boolean;
-  /** First logins that nobody has confirmed to have seen. */
-  readonly logins: readonly Login[];
-  setDemo(isDemo: boolean): void;
-  forgetLogins(): void;
-}
-
-/** A launcher at the other end of this process's channel. */
-export class ProcessLauncher implements Launcher {
   isThere = false;
+  /** True while demo traffic runs. */
   isDemo = false;
+  /** First logins that nobody has confirmed to have seen. */
   logins: readonly Login[] = [];
 
   constructor() {

@@ -26,8 +26,6 @@ export interface Context {
   readonly baseUrl: string | undefined;
   /** True if all accounts may test engines that are no fork of the official one. */
   readonly foreignRepos: boolean;
-  /** The checksum of a book, without which workers cannot play from it. */
-  readonly bookSri: (book: string) => string | undefined;
   /** Names of users that are older than the rule for names. */
   readonly legacyUsernames: ReadonlySet<string>;
   /** Told of what failed in the background; it is done again at its time. */
@@ -38,7 +36,7 @@ export interface Context {
 
 export interface ContextOptions
   extends Pick<FleetFilesOptions, 'github' | 'netsUrl' | 'proxy'>,
-    Partial<Pick<Context, 'baseUrl' | 'foreignRepos' | 'bookSri' | 'clock'>> {
+    Partial<Pick<Context, 'baseUrl' | 'foreignRepos' | 'clock'>> {
   /** `sqlite:<path>` or `postgres://…`. */
   readonly database: string;
   /** Connections of this process to Postgres at most. @default 10 */
@@ -84,7 +82,6 @@ export async function openContext(
     feed,
     baseUrl: options.baseUrl,
     foreignRepos: options.foreignRepos ?? false,
-    bookSri: options.bookSri ?? ((book) => files.books.sri(book)),
     legacyUsernames: new Set(legacy),
     onFailure,
     clock,

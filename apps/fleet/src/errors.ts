@@ -1,4 +1,4 @@
-import { type ErrorMaker, errorMaker } from 'spillway/internal';
+import { errorMaker } from 'spillway/internal';
 
 const faults = {
   ACCESS_REFUSED: { status: 401, retryable: false },
@@ -13,11 +13,8 @@ const faults = {
   USER_EXISTS: { status: 409, retryable: false },
 } as const;
 
-/** Every code that the fleet itself throws. */
-export type FleetErrorCode = keyof typeof faults;
-
 /** A request that is refused with a status and changes nothing. */
-export const fleetError: ErrorMaker<FleetErrorCode> = errorMaker(faults);
+export const fleetError = errorMaker(faults);
 
 /** Throws `REQUEST_REFUSED` with the complaint unless it holds. */
 export function demand(holds: boolean, complaint: string): asserts holds {

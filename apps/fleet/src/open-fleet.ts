@@ -85,7 +85,7 @@ async function openServer(
     errors,
     lameDuckMs,
     clock,
-    lane: lanes.readers,
+    lane: lanes.others,
     sessions: { keys, name: 'fishtest_session', rememberMs: 400 * dayMs, ageMs: 30 * dayMs },
     csrf: { keys, field: 'csrf_token', ageMs: dayMs },
     live: { intervalMs: liveMs },

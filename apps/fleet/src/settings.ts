@@ -1,25 +1,8 @@
 import { join } from 'node:path';
-import { flag, number, type SettingRules, SettingsReader, text, words } from 'spillway-cli';
+import { flag, number, type SettingsOf, SettingsReader, text, words } from 'spillway-cli';
 
 /** All that can be set when a server or a command starts. */
-export interface Settings {
-  readonly data: string;
-  readonly database: string;
-  readonly databaseConnections: number;
-  readonly host: string;
-  readonly port: number;
-  readonly publicUrl: string | undefined;
-  readonly operatorPort: number | undefined;
-  readonly operatorToken: string | undefined;
-  readonly trustProxy: readonly string[];
-  readonly netsUrl: string | undefined;
-  readonly github: boolean;
-  readonly foreignRepos: boolean;
-  readonly githubUrl: string;
-  readonly githubRawUrl: string;
-  readonly githubToken: string | undefined;
-  readonly log: boolean;
-}
+export type Settings = SettingsOf<typeof settingRules>;
 
 const url = {
   value: '<url>',
@@ -30,7 +13,7 @@ const url = {
 const foreignUrl = { ...url, hides: 'password' } as const;
 
 /** Each setting in the order in which it is shown. */
-const settingRules: SettingRules<Settings> = {
+const settingRules = {
   data: text('where everything is kept (default ./data/fleet)', {
     value: '<folder>',
     rule: 'the path of a folder',

@@ -59,16 +59,16 @@ describe('the command line', { concurrency: 2 }, () => {
     const folder = await temporaryFolder(stack);
     const cwd = { data: undefined, cwd: folder };
     const path = join(folder, 'data', 'fleet', 'fleet.db');
-    for (const words of [
-      ['user', 'list'],
-      ['run', 'list'],
-      ['net', 'list'],
-    ]) {
-      const { code, stderr } = await fleet(words, cwd);
+    for (const words of [['user', 'list'], ['run', 'list'], ['net', 'list'], ['export']]) {
+      const { code, stdout, stderr } = await fleet(words, cwd);
+      assert.equal(stdout, '');
       assert.match(stderr, /^fleet: No server runs in .*, and there is no database: name its/);
       assert.equal(code, 2);
     }
-    assert.deepEqual(readdirSync(folder), [], 'what only reads makes nothing');
+    const wrong = await fleet(['seed', '--user', 'two words'], cwd);
+    assert.match(wrong.stderr, /^fleet: --user: must be 2 to 64 letters and digits/);
+    assert.equal(wrong.code, 2);
+    assert.deepEqual(readdirSync(folder), [], 'what only reads, or is wrong, makes nothing');
     const made = await fleet(['seed'], cwd);
     assert.match(
       made.stderr,

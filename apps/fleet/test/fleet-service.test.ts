@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { SpillwayError } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
+import { operate } from '../src/operations/operations.ts';
 import { logWorker, shareThroughput, stopByUser } from '../src/world/manage.ts';
 import { Run } from '../src/world/run.ts';
 import { draws, spsaArgs, uniqueKey } from './fixtures/fleet-scene.ts';
@@ -93,7 +94,8 @@ describe('a fleet service', () => {
       if (isBroken) throw new Error('secret detail');
       return undefined;
     };
-    await using site = await FleetSite.open({ bookSri });
+    await using site = await FleetSite.open();
+    Object.assign(site.fleet.files.books, { sri: bookSri });
     await site.run();
     const body = { password: 'secret', worker_info: info() };
     const { status, json, text: said } = await site.ask('request_task', body);
@@ -242,5 +244,8 @@ describe('a fleet service', () => {
     }
     await using site = await FleetSite.open({ database });
     assert.equal((await site.ask('request_task', body)).json.task_waiting, false);
+    const worker = { name: 'old_name-8cores-000000', message: 'too hot' };
+    await operate(site.fleet, 'worker-block', worker);
+    assert.match((await site.ask('request_task', body)).json.error, /is blocked.*too hot/s);
   });
 });

@@ -5,6 +5,7 @@ import { describe, it } from 'node:test';
 import { seededRandom, systemClock, wallClock } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import { Database } from 'spillway-sql';
+import { ChangeWriter } from '../src/storage/change-writer.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
 import { FleetStorage } from '../src/storage/fleet-storage.ts';
 import {
@@ -33,7 +34,7 @@ async function openStorage(stack: AsyncDisposableStack, deadlineMs = 10_000) {
   const storage = new FleetStorage(database);
   await storage.migrate();
   const fleet = newFleet();
-  const writer = storage.writer(fleet, 1, systemClock);
+  const writer = new ChangeWriter({ database, world: fleet, fence: 1, clock: systemClock });
   stack.defer(() => writer.close());
   const addRun = async (changes: Partial<RunArgs> = {}) => {
     const id = `${fleet.unfinished.size}`.padStart(24, '0');
@@ -234,7 +235,10 @@ describe('FleetStorage', () => {
     await using stack = new AsyncDisposableStack();
     const { storage, fleet, writer, addRun, addTask } = await openStorage(stack);
     const run = await addRun();
-    const next = storage.writer(newFleet(), 2, systemClock);
+    const { database } = storage;
+    const writerOf = (world: World, fence: number) =>
+      new ChangeWriter({ database, world, fence, clock: systemClock });
+    const next = writerOf(newFleet(), 2);
     await next.claim();
     assert.equal(await storage.fence(), 2);
     const { changes } = addTask(0, run);
@@ -242,7 +246,7 @@ describe('FleetStorage', () => {
     assert.equal(writer.signal.aborted, true);
     await assert.rejects(writer.store(changes), { code: 'LEASE_LOST' });
     assert.throws(() => writer.assertRoom(), { code: 'LEASE_LOST' });
-    await assert.rejects(storage.writer(fleet, 1, systemClock).claim(), { code: 'LEASE_LOST' });
+    await assert.rejects(writerOf(fleet, 1).claim(), { code: 'LEASE_LOST' });
     assert.equal((await storage.run(run.id))?.tasks.length, 0);
     next.close();
   });

@@ -134,6 +134,24 @@ describe('fleet import --fishtest', () => {
     );
     const both = await fleet(['import', 'file', '--fishtest', data], { data });
     assert.equal(both.code, 2);
+    const json = await fleet(['import', 'file', '--json'], { data });
+    assert.deepEqual([json.code, /--json: goes with --fishtest only/.test(json.stderr)], [2, true]);
+  });
+
+  it('refuses times that no page could show', async () => {
+    await using stack = new AsyncDisposableStack();
+    const data = await temporaryFolder(stack);
+    const good = runDocument(0, 1) as { tasks: object[] };
+    const tasks = [{ ...good.tasks[0], last_updated: -1 }];
+    await writeFile(join(data, 'actions.json'), lines({ ...actionDocument(1, 1), time: 1e300 }));
+    await writeFile(
+      join(data, 'runs.json'),
+      lines({ ...good, start_time: { $numberLong: '9000000000000000' } }, { ...good, tasks }),
+    );
+    const { stdout } = await fleet(['import', '--fishtest', data], { data });
+    for (const field of ['time', 'start_time', 'tasks.last_updated']) {
+      assert.match(stdout, new RegExp(`refused 1: ${field} is not a time; line`));
+    }
   });
 
   it('fails where there is nothing to take, and makes no database for it', async () => {

@@ -100,6 +100,8 @@ describe('the operator of a running server', () => {
       /^400 REQUEST_REFUSED: id: must be a run that goes on, and [0-9a-f]{24} has ended$/;
     assert.match(await ask('run-stop', { id }), ended);
     assert.match(await ask('run-pause', { id }), ended);
+    // A page that was open all the time still has its button.
+    assert.match(await ask('run-approve', { id }), ended);
   });
 
   it('gives workers what was approved, and not what was not', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Stats, zeroStats } from '../src/world/world.ts';
+import type { Stats } from '../src/world/records.ts';
+import { zeroStats } from '../src/world/world.ts';
 import { draws, sprtArgs, stats, uniqueKey } from './fixtures/fleet-scene.ts';
 import { type GivenTask, readTask } from './fixtures/scripted-task.ts';
 import type { ScriptedWorker } from './fixtures/scripted-worker.ts';

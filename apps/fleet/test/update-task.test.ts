@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SpsaResults } from '../src/protocol/read-request.ts';
 import { stopByUser } from '../src/world/manage.ts';
+import type { Stats } from '../src/world/records.ts';
 import type { Task } from '../src/world/run.ts';
 import { beat, failTask, requestSpsa, updateTask } from '../src/world/update-task.ts';
-import type { Stats } from '../src/world/world.ts';
 import {
   assertInOrder,
   draws,

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { blockWorker, deleteRun, logWorker, unblockWorker } from '../src/world/manage.ts';
-import type { Stats } from '../src/world/world.ts';
-import { draws, runArgs, sprtArgs, spsaArgs, stats, uniqueKey } from './fixtures/fleet-scene.ts';
+import type { Stats } from '../src/world/records.ts';
+import {
+  draws,
+  openings,
+  runArgs,
+  sprtArgs,
+  spsaArgs,
+  stats,
+  uniqueKey,
+} from './fixtures/fleet-scene.ts';
 import { type Answer, FleetSite, info, type TaskBody } from './fixtures/fleet-site.ts';
 
 const unknownRun = '0'.repeat(24);
@@ -18,7 +26,8 @@ describe('the worker API, from a task to its end', () => {
   let site: FleetSite;
 
   before(async () => {
-    site = await FleetSite.open({ bookSri: (book) => (book === 'book.epd' ? 'sri' : undefined) });
+    site = await FleetSite.open();
+    await site.fleet.files.books.store(new Map([['book.epd', { ...openings, sri: 'sri' }]]));
     await site.fleet.users.change('tester', { machine_limit: 1000 });
   });
 

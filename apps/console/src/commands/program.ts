@@ -16,7 +16,7 @@ import {
 import { askOperator, operatorSocket } from 'spillway-http';
 import { adviseAll } from '../advice.ts';
 import { EventLog } from '../events.ts';
-import { ProcessLauncher } from '../launcher.ts';
+import { Launcher } from '../launcher.ts';
 import { findServices, openConsole, type Remote } from '../open.ts';
 import { ServiceWatch } from '../service-watch.ts';
 
@@ -60,7 +60,7 @@ async function serve({ data, host, port: listenPort, services }: ServeFlags): Pr
   const address = { host, ports: { '--port': listenPort } };
   await demandListenable(address);
   await makeFolder(join(folder, 'console'));
-  const launcher = new ProcessLauncher();
+  const launcher = new Launcher();
   const opening = openConsole({ data: folder, remotes, host, port: listenPort, launcher });
   await using opened = await opening.catch((error: unknown) => {
     throw listenFault(error, address);

@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises';
 import type { Command } from 'commander';
 import * as cli from 'spillway-cli';
-import { operations } from '../operations/operations.ts';
+import type { AnyOperation } from '../operations/operation.ts';
+import { checkInput, operations } from '../operations/operations.ts';
 import { type Settings, settingsReader } from '../settings.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
@@ -32,10 +33,13 @@ export async function demandFiles(paths: readonly string[]): Promise<void> {
 /** Asks for one thing, and names the flag of what was wrong with it. */
 export async function ask(command: Command, name: string, input: object): Promise<unknown> {
   const settings = settingsOf(command);
-  // Loaded when it is needed: help and complaints come at once without.
-  const { openOperator } = await import('./operator.ts');
-  await using operator = await openOperator(settings, operations.get(name)?.role === 'reader');
+  const operation = operations.get(name) as AnyOperation;
   try {
+    // Before anything is opened or made for it.
+    checkInput(operation, input);
+    // Loaded when it is needed: help and complaints come at once without.
+    const { openOperator } = await import('./operator.ts');
+    await using operator = await openOperator(settings, operation.role === 'reader');
     return await operator.call(name, input);
   } catch (error) {
     const { code, message } = Object(error) as { code?: unknown; message?: string };

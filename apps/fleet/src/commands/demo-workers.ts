@@ -7,8 +7,9 @@ import { askOperator, operatorSocket } from 'spillway-http';
 import { sampleBooks, sampleRuns } from '../operations/sample.ts';
 import { scoreOf } from '../statistics/elo.ts';
 import { randomPassword } from '../users/password.ts';
+import type { Stats } from '../world/records.ts';
 import { type AssignedTask, demoUsername as username } from '../world/request-task.ts';
-import { gamesOf, type Stats, zeroStats } from '../world/world.ts';
+import { gamesOf, zeroStats } from '../world/world.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 import type { Operator } from './operator.ts';
 
@@ -96,7 +97,8 @@ class DemoWorkers {
       const reply = await this.#post('request_task', info);
       if (reply?.run !== undefined) await this.#play(reply as AssignedTask, info);
       else if (!signal.aborted) {
-        await this.#adding.run('', () => this.#demandRun());
+        // Without an answer there is no server that a run could be added to.
+        if (reply !== undefined) await this.#demandRun();
         await this.#pause();
       }
     }
@@ -118,15 +120,21 @@ class DemoWorkers {
     }
   }
 
-  /** Adds a run if the last one is finished. */
+  /** Adds a run if the last one is finished; one, however many workers ask. */
   async #demandRun(): Promise<void> {
     const { operator } = this.#options;
-    const open = (await operator.call('run-list', { limit: 1_000 })) as { username: string }[];
-    if (open.some((run) => run.username === username)) return;
-    const info = 'Demo: simulated workers, made-up results.';
-    const sprt = { elo0: 0, elo1: 5 };
-    const run = { ...sampleRuns[0], num_games: undefined, sprt, new_tag: 'demo', info };
-    await operator.call('run-add', { username, run, approve: true });
+    const add = async () => {
+      const open = (await operator.call('run-list', { limit: 1_000 })) as { username: string }[];
+      if (open.some((run) => run.username === username)) return;
+      const info = 'Demo: simulated workers, made-up results.';
+      const sprt = { elo0: 0, elo1: 5 };
+      const run = { ...sampleRuns[0], num_games: undefined, sprt, new_tag: 'demo', info };
+      await operator.call('run-add', { username, run, approve: true });
+    };
+    await this.#adding.run('', add).catch((error: unknown) => {
+      // A server that is gone, or is starting, comes back; what it refuses is told.
+      if (Object(error).status < 500) throw error;
+    });
   }
 
   async #pause(): Promise<void> {
@@ -135,19 +143,18 @@ class DemoWorkers {
 
   /** The answer of an endpoint; undefined if there was none, as while the server restarts. */
   async #post(endpoint: string, info: object, more: object = {}): Promise<TaskReply | undefined> {
-    const body = { password: this.#password, worker_info: info, ...more };
-    const sent = { method: 'POST', body: JSON.stringify(body) };
+    const body = JSON.stringify({ password: this.#password, worker_info: info, ...more });
     const headers = { 'content-type': 'application/json' };
     // Not by the signal of the command: at its end each worker still gives its task back.
     using limit = deadline(systemClock, answerMsMax);
-    const { signal } = limit;
-    try {
-      const url = `${this.#options.url}/api/${endpoint}`;
-      const answer = await fetch(url, { ...sent, headers, signal });
-      return (await answer.json()) as TaskReply;
-    } catch {
-      return undefined;
+    const sent = { method: 'POST', headers, body, signal: limit.signal };
+    const url = `${this.#options.url}/api/${endpoint}`;
+    const answer = await fetch(url, sent).catch(() => undefined);
+    if (answer?.status === 401) {
+      throw new Error(`the password of ${username} was changed: more demo workers were started`);
     }
+    const read = answer?.json() as Promise<TaskReply> | undefined;
+    return read?.catch(() => undefined);
   }
 }
 

@@ -3,7 +3,7 @@ import { print, restoreBackup, UsageError, writeBackup } from 'spillway-cli';
 import type { Settings } from '../settings.ts';
 import type { ImportedCollection } from '../transfer/import-fishtest.ts';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
-import { demandUsedDatabase } from './used-database.ts';
+import { checkNewDatabase, demandUsedDatabase } from './used-database.ts';
 
 /** `fleet export`: everything as lines of JSON. */
 export function exportCommand(): Command {
@@ -14,7 +14,9 @@ export function exportCommand(): Command {
     .option('--no-files', 'leave games, nets and books out')
     .addHelpText('after', examplesOf('export fleet.jsonl', 'export | gzip > fleet.jsonl.gz'))
     .action(async (file: string | undefined, options: { files: boolean }, self: Command) => {
-      const { database, data } = await usedSettings(self);
+      const settings = await usedSettings(self);
+      checkNewDatabase(settings, true);
+      const { database, data } = settings;
       const { exportFleet } = await import('../transfer/export-fleet.ts');
       const onGone = (gone: string) => {
         process.stderr.write(`${gone} was removed meanwhile, and is left out.\n`);
@@ -64,6 +66,7 @@ export function importCommand(): Command {
         await importFrom(fishtest, database, options.json);
         return;
       }
+      if (options.json) throw new UsageError('--json: goes with --fishtest only');
       const { importFleet } = await import('../transfer/import-fleet.ts');
       const { rows, files } = await restoreBackup({ file, database }, (open) => {
         return importFleet({ ...open, data, replace });

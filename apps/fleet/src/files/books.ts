@@ -56,7 +56,13 @@ export async function readBook(path: string): Promise<Book> {
   const name = basename(path);
   demand(isBookName(name), `${name}: a book is called *.epd or *.pgn`);
   const hash = createHash('sha384');
-  const counter = new OpeningCounter(name.endsWith('.pgn'));
+  const isPgn = name.endsWith('.pgn');
+  const counts = { total: 0, white: 0, black: 0 };
+  const count = (line: string) => {
+    if (isPgn ? line.startsWith('[Event ') : /^\S+ w /.test(line)) counts.white += 1;
+    else if (!isPgn && /^\S+ b /.test(line)) counts.black += 1;
+  };
+  let rest = '';
   let isAfterReturn = false;
   for await (const chunk of createReadStream(path, { encoding: 'latin1' })) {
     // Workers hash the text with all its line ends as single line feeds.
@@ -64,47 +70,18 @@ export async function readBook(path: string): Promise<Book> {
     isAfterReturn = chunk.endsWith('\r');
     if (text.includes('\r')) text = text.replace(/\r\n?/g, '\n');
     hash.update(text, 'latin1');
-    counter.take(text);
+    const lines = (rest + text).split('\n');
+    rest = (lines.pop() as string).slice(0, lineMax);
+    for (const line of lines) count(line);
   }
-  const counts = counter.end();
+  count(rest);
+  counts.total = counts.white + counts.black;
   demand(counts.total > 0, `${name}: has no openings`);
   return { name, ...counts, min_depth: null, max_depth: null, sri: hash.digest('base64') };
 }
 
+/** The rest of a longer line is not looked at. */
 const lineMax = 65_536;
-
-class OpeningCounter {
-  readonly #isPgn: boolean;
-  #line = '';
-  #white = 0;
-  #black = 0;
-
-  constructor(isPgn: boolean) {
-    this.#isPgn = isPgn;
-  }
-
-  take(text: string): void {
-    const lines = (this.#line + text).split('\n');
-    this.#line = (lines.pop() as string).slice(0, lineMax);
-    for (const line of lines) this.#count(line);
-  }
-
-  end(): Pick<BookEntry, 'total' | 'white' | 'black'> {
-    this.#count(this.#line);
-    this.#line = '';
-    return { total: this.#white + this.#black, white: this.#white, black: this.#black };
-  }
-
-  #count(line: string): void {
-    if (this.#isPgn) {
-      if (line.startsWith('[Event ')) this.#white += 1;
-      return;
-    }
-    const side = /^\S+ ([wb]) /.exec(line)?.[1];
-    if (side === 'w') this.#white += 1;
-    if (side === 'b') this.#black += 1;
-  }
-}
 
 /**
  * The books that runs may use, by name: in memory, because each new task asks for one. It knows

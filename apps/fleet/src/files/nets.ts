@@ -22,17 +22,13 @@ export const netBytesMax = 200_000_000;
 /** Nets that are remembered as checked. */
 const checkedMax = 10_000;
 
-/** A version of a file with its digest. */
-interface CheckedNet {
-  readonly version: string;
-  readonly sha256: string;
-}
-
 /** Engine networks, each named by the first 12 digits of its SHA-256; some put there by hand. */
 export class Nets {
   readonly #options: FolderOptions;
   /** Checked versions of files, with their digests; the least recently used is forgotten first. */
-  readonly #checked = new BoundedMap<string, CheckedNet>({ countMax: checkedMax });
+  readonly #checked = new BoundedMap<string, { readonly version: string; sha256: string }>({
+    countMax: checkedMax,
+  });
   readonly #running = new SingleFlight<string>();
   readonly #lane: Lane;
 

@@ -22,13 +22,6 @@ export interface StoredPgn {
   readonly piece: Piece;
 }
 
-/** The games of a run, by task. */
-export interface RunPgns {
-  readonly pgns: readonly StoredPgn[];
-  /** Changes whenever one of them does. */
-  readonly version: string;
-}
-
 /** Rows that are read at once: a run may have many tasks. */
 const pageSize = 1_000;
 const highWaterMark = 262_144;
@@ -96,8 +89,8 @@ export class Pgns {
     return isThere ? this.#stored(row) : undefined;
   }
 
-  /** The games of all tasks of a run, by task. */
-  async ofRun(runId: string, signal?: AbortSignal): Promise<RunPgns> {
+  /** The games of all tasks of a run, by task; the version changes whenever one of them does. */
+  async ofRun(runId: string, signal?: AbortSignal) {
     const found: StoredPgn[] = [];
     const hash = createHash('sha256');
     for (;;) {

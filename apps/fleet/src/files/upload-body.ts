@@ -13,20 +13,24 @@ const gamesKey = 'pgn';
 /**
  * Reads a JSON body whose `pgn` may be of any length: what that holds comes out in pieces, decoded
  * from base64, and all else is kept to be parsed, with an empty `pgn` in its place.
+ *
+ *     between ───────── " ────────▶ text ── " that is not escaped ──▶ between
+ *        └─ " after `"pgn":` ─▶ games ── any " ──▶ text, which that same " ends
+ *
+ * `"pgn":` counts in the outermost object only; its second value is refused.
  */
 export class UploadBody {
   readonly #rest: Uint8Array[] = [];
   #restBytes = 0;
   #depth = 0;
   #isObject = false;
-  #isInString = false;
+  #place: 'between' | 'text' | 'games' = 'between';
   #isEscaped = false;
   /** At the top level: what comes next is a key. */
   #isKeyNext = false;
   /** The text of a key at the top level, as far as it matters. */
   #key: number[] | undefined;
   #isGamesNext = false;
-  #isInGames = false;
   #hasGames = false;
   readonly #games = new Base64Pieces();
 
@@ -39,7 +43,7 @@ export class UploadBody {
   take(chunk: Buffer): Buffer[] {
     const found: Buffer[] = [];
     for (let at = 0; at < chunk.length; ) {
-      at = this.#isInGames ? this.#takeGames(chunk, at, found) : this.#takeRest(chunk, at);
+      at = this.#place === 'games' ? this.#takeGames(chunk, at, found) : this.#takeRest(chunk, at);
     }
     return found;
   }
@@ -60,14 +64,13 @@ export class UploadBody {
     const bytes = this.#games.take(chunk.toString('latin1', start, end));
     if (bytes.length > 0) found.push(bytes);
     // The quote is kept with the rest, which then reads `"pgn":""`.
-    if (close >= 0) this.#isInGames = false;
-    if (close >= 0) this.#isInString = true;
+    if (close >= 0) this.#place = 'text';
     return end;
   }
 
   #takeRest(chunk: Buffer, start: number): number {
     let at = start;
-    while (at < chunk.length && !this.#isInGames) {
+    while (at < chunk.length && this.#place !== 'games') {
       this.#step(chunk[at] as number);
       at += 1;
     }
@@ -81,16 +84,16 @@ export class UploadBody {
   }
 
   #step(byte: number): void {
-    if (this.#isInString) this.#stepInString(byte);
+    if (this.#place === 'text') this.#stepInText(byte);
     else if (byte === quote) this.#openString();
     else if (!isSpace(byte)) this.#stepBetween(byte);
   }
 
-  #stepInString(byte: number): void {
+  #stepInText(byte: number): void {
     if (this.#isEscaped) this.#isEscaped = false;
     else if (byte === backslash) this.#isEscaped = true;
     else if (byte === quote) {
-      this.#isInString = false;
+      this.#place = 'between';
       this.#isKeyNext = false;
       return;
     }
@@ -101,11 +104,11 @@ export class UploadBody {
     if (this.#isGamesNext) {
       if (this.#hasGames) throw fleetError('REQUEST_REFUSED', 'request has two of pgn');
       this.#hasGames = true;
-      this.#isInGames = true;
+      this.#place = 'games';
       this.#isGamesNext = false;
       return;
     }
-    this.#isInString = true;
+    this.#place = 'text';
     this.#key = this.#isKeyNext ? [] : undefined;
   }
 

@@ -2,7 +2,7 @@ import { table } from 'spillway-cli';
 import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
 import { type Book, type BookEntry, readBookList } from '../files/books.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { workerOwner } from '../protocol/read-request.ts';
 import { blockWorker, unblockWorker } from '../world/manage.ts';
 import { any, flag, integerIn, text } from './fields.ts';
 import { type Actor, type AnyOperation, knownBooks, operation } from './operation.ts';
@@ -76,7 +76,7 @@ export const contributorOperations: Readonly<Record<string, AnyOperation>> = {
 const workerName = text({
   about: 'its short name, like ada-4cores-1a2b3c4d',
   rule: 'the short name of a worker, like ada-4cores-1a2b3c4d',
-  holds: (value) => patterns.shortWorkerName.test(value) && value.length <= 100,
+  holds: (value) => workerOwner(value) !== undefined,
 });
 
 /** Workers that get no tasks. */
@@ -99,7 +99,7 @@ export const workerOperations: Readonly<Record<string, AnyOperation>> = {
       blocked: flag(true, { about: 'let it have tasks again', flag: '--undo' }),
     },
     role: 'approver',
-    ownerOf: (_context, { name }) => name.replace(/-\d+cores-.*$/, ''),
+    ownerOf: (_context, { name }) => workerOwner(name) ?? '',
     do: async ({ primary }, { name, message, blocked }, { username: by }) => {
       if (!blocked && primary.world.blocked.get(name) === undefined) {
         throw fleetError('RECORD_UNKNOWN', `no worker ${name} is blocked; see fleet worker list`);

@@ -41,6 +41,13 @@ export function fieldsOf({ input, role }: AnyOperation): Fields {
   return role === 'approver' ? { ...input, by } : input;
 }
 
+/** Throws `INPUT_INVALID` for what an operator's input shows to be wrong by itself. */
+export function checkInput(operation: AnyOperation, sent: unknown): void {
+  const faults: FieldFault[] = [];
+  readFields(fieldsOf(operation), sent, faults);
+  demandFaultless(faults);
+}
+
 /**
  * Does what is asked for. An operator, who is no actor, may do everything; an actor may do what is
  * theirs, and an approver what approvers may. Throws `INPUT_INVALID` and `ACTION_FORBIDDEN`.

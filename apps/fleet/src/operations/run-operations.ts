@@ -17,7 +17,16 @@ import {
 import { Changes } from '../world/records.ts';
 import { byProgress, Run } from '../world/run.ts';
 import { gamesOf, type World } from '../world/world.ts';
-import { any, flag, InputError, integer, integerIn, optional, text } from './fields.ts';
+import {
+  any,
+  flag,
+  InputError,
+  type InputOf,
+  integer,
+  integerIn,
+  optional,
+  text,
+} from './fields.ts';
 import {
   type Actor,
   type AnyOperation,
@@ -27,23 +36,6 @@ import {
 } from './operation.ts';
 import { changeableFields, readSubmission } from './submission.ts';
 import { checkSource, completeSubmission, submissionText } from './submission-source.ts';
-
-/** A run as operators see one in a list. */
-export interface ShownRun {
-  readonly id: string;
-  readonly status: string;
-  readonly new_tag: string;
-  readonly base_tag: string;
-  readonly username: string;
-  readonly tc: string;
-  readonly threads: number;
-  readonly priority: number;
-  readonly games: string;
-  readonly workers: number;
-  readonly result: string;
-  /** Of a new run: notes for people. */
-  readonly warnings?: readonly string[];
-}
 
 const listMax = 1_000;
 /** An engine has two or three. */
@@ -62,6 +54,18 @@ const message = text({
   absent: '',
 });
 
+const addFields = {
+  username: text({
+    about: 'the submitter',
+    flag: '--user <name>',
+    rule: 'the name of a user',
+    holds: Boolean,
+  }),
+  run: any,
+  trial: flag(false, { about: 'any even number of games will do' }),
+  approve: flag(false, { about: 'approve it at once' }),
+};
+
 /** Runs: what is tested, against what, and how. */
 export const runOperations: Readonly<Record<string, AnyOperation>> = {
   'run-add': operation({
@@ -73,21 +77,11 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       'run add --user alice --file run.json --approve --json',
       'run add --user alice --file run.json --spsa params.txt --num-games 50000',
     ],
-    input: {
-      username: text({
-        about: 'the submitter',
-        flag: '--user <name>',
-        rule: 'the name of a user',
-        holds: Boolean,
-      }),
-      run: any,
-      trial: flag(false, { about: 'any even number of games will do' }),
-      approve: flag(false, { about: 'approve it at once' }),
-    },
+    input: addFields,
     role: 'approver',
     ownerOf: (_context, { username }) => username,
     do: submitRun,
-    say: ({ id, status, warnings = [] }) => {
+    say: ({ id, status, warnings }) => {
       const notes = warnings.map((warning) => `\nNote: ${warning}`).join('');
       const next = status === 'pending' ? `\nNobody plays it before: fleet run approve ${id}` : '';
       return `Run ${id} was added: ${status}.${notes}${next}`;
@@ -98,7 +92,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     about: 'let workers play a run',
     name: 'approve',
     asks: { text: 'Workers will play it as soon as one is free.', done: 'is approved' },
-    decide: (world, run, by) => approveRun(world, ofOthers(run, by), by),
+    decide: (world, run, by) => approveRun(world, goingOn(ofOthers(run, by)), by),
   }),
 
   'run-pause': change({
@@ -229,18 +223,12 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
   }),
 };
 
-export interface AddInput {
-  readonly username: string;
-  readonly run: unknown;
-  readonly trial: boolean;
-  readonly approve: boolean;
-}
-
+/** Checks a run and stores it; gives it as lists show it, with notes for people. */
 export async function submitRun(
   context: Context,
-  input: AddInput,
+  input: InputOf<typeof addFields>,
   { username: by }: Actor,
-): Promise<ShownRun> {
+) {
   const { username, trial, approve } = input;
   const { users, files, primary, clock, foreignRepos } = context;
   const { github, nets } = files;
@@ -306,7 +294,7 @@ function change({ about, name, asks, decide, isOwners = false }: RunChange): Any
   });
 }
 
-/** Refuses a run that has ended: it can neither be stopped nor paused. */
+/** Refuses a run that has ended: it can be neither approved nor stopped nor paused. */
 function goingOn(run: Run): Run {
   if (!run.record.finished) return run;
   throw fleetError('REQUEST_REFUSED', `id: must be a run that goes on, and ${run.id} has ended`);
@@ -329,7 +317,8 @@ async function find({ primary }: Context, runId: string): Promise<Run> {
   throw fleetError('RECORD_UNKNOWN', `there is no run ${runId}; see fleet run list`);
 }
 
-export function shownRun(run: Run): ShownRun {
+/** A run as operators see one in a list. */
+export function shownRun(run: Run) {
   const { record, args } = run;
   return {
     id: run.id,

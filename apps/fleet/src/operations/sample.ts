@@ -2,7 +2,7 @@ import { randomPassword } from '../users/password.ts';
 import { addBooks } from './catalog-operations.ts';
 import { text } from './fields.ts';
 import { type AnyOperation, operation } from './operation.ts';
-import { type ShownRun, shownRun, submitRun } from './run-operations.ts';
+import { shownRun, submitRun } from './run-operations.ts';
 import { newName } from './user-operations.ts';
 
 /** A book of the official collection, which workers fetch by themselves. */
@@ -58,7 +58,7 @@ export const sampleOperations: Readonly<Record<string, AnyOperation>> = {
       }
       await addBooks(context, sampleBooks, by);
       const open = [...primary.world.unfinished].filter(({ args }) => args.username === username);
-      const runs: ShownRun[] = open.map(shownRun);
+      const runs = open.map(shownRun);
       for (const run of runs.length > 0 ? [] : sampleRuns) {
         runs.push(await submitRun(context, { username, run, trial: false, approve: true }, by));
       }

@@ -16,30 +16,22 @@ export interface CheckSourceOptions {
   readonly foreignRepos: boolean;
 }
 
-export interface CheckedSource {
-  readonly submission: Submission;
-  /** Remarks for the submitter that are no faults. */
-  readonly warnings: readonly string[];
-}
-
 /** Accounts that are older may test forks of other engines. */
 const forksUntil = Date.UTC(2025, 6, 1);
 
 /**
  * Looks at where a submission's branches come from: the repository gets the name it has today, one
  * that is no fork of the official engine is noted, and a base called master must have master's
- * bench. Throws `INPUT_INVALID`. While GitHub cannot be reached, all is believed.
+ * bench. Throws `INPUT_INVALID`; remarks that are no faults are warnings. While GitHub cannot be
+ * reached, all is believed.
  */
-export async function checkSource(
-  submission: Submission,
-  options: CheckSourceOptions,
-): Promise<CheckedSource> {
+export async function checkSource(submission: Submission, options: CheckSourceOptions) {
   const { github, registrationTime, foreignRepos } = options;
-  if (github === undefined) return { submission, warnings: [] };
+  const warnings: string[] = [];
+  if (github === undefined) return { submission, warnings };
   const { args } = submission;
   const faults: FieldFault[] = [];
   const fault = (field: string, message: string) => faults.push({ field, message });
-  const warnings: string[] = [];
   const repository = await told(github.repository(args.tests_repo));
   if (repository === null) {
     fault('tests_repo', `must be a repository, and GitHub has no ${args.tests_repo}`);

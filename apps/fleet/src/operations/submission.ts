@@ -1,5 +1,5 @@
 import { architectures, patterns } from '../protocol/patterns.ts';
-import { type EloModel, eloModels } from '../statistics/llr.ts';
+import { type EloModel, eloModels, isEloModel } from '../statistics/llr.ts';
 import { newSprt, type Sprt } from '../statistics/sprt.ts';
 import { newSpsa, type Spsa } from '../statistics/spsa.ts';
 import {
@@ -41,10 +41,7 @@ export interface SubmissionContext {
   readonly trial?: boolean | undefined;
 }
 
-export interface Submission {
-  readonly args: RunArgs;
-  readonly rescheduledFrom: string | undefined;
-}
+export type Submission = ReturnType<typeof readSubmission>;
 
 const sprtGames = 800_000;
 const gamesStep = 1_000;
@@ -55,7 +52,7 @@ const namesShown = 10;
 export const officialRepo = 'https://github.com/official-stockfish/Stockfish';
 
 /** Makes a run's arguments of what a person sent; throws `INPUT_INVALID`. */
-export function readSubmission(sent: unknown, context: SubmissionContext): Submission {
+export function readSubmission(sent: unknown, context: SubmissionContext) {
   const faults: FieldFault[] = [];
   const fault = (field: string, message: string) => faults.push({ field, message });
   const isTest = Object(sent).sprt !== undefined;
@@ -73,7 +70,7 @@ export function readSubmission(sent: unknown, context: SubmissionContext): Submi
   demandFaultless(faults);
   const isLong = sprt !== undefined && timeControlRatio(tc, threads) > longRatio;
   const info = isLong && !plain.info.startsWith('LTC: ') ? `LTC: ${plain.info}` : plain.info;
-  const args = {
+  const args: RunArgs = {
     ...plain,
     info,
     itp,
@@ -253,7 +250,7 @@ const sprtFields = {
   elo_model: text({
     about: 'model of Elo',
     rule: `one of ${eloModels.join(', ')}`,
-    holds: (value) => eloModels.includes(value),
+    holds: isEloModel,
     absent: 'normalized',
   }),
 };

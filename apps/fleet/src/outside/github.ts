@@ -17,39 +17,10 @@ export interface GithubOptions {
   readonly clock: Clock;
 }
 
-export interface Commit {
-  readonly sha: string;
-  readonly message: string;
-}
-
-export interface Branch {
-  readonly sha: string;
-  readonly message: string;
-  /** Its bench, if its commit tells it. */
-  readonly signature: string | undefined;
-  readonly info: string;
-  /** The default nets that its source names. */
-  readonly nets: readonly string[];
-}
-
 /** A commit by its branch, tag or sha, and a repository that has it. */
 export interface CommitRef {
   readonly repo: string;
   readonly ref: string;
-}
-
-export interface Repository {
-  /** Address with the name that it has at GitHub today. */
-  readonly url: string;
-  /** The repository that all of this network of forks comes from. */
-  readonly rootUrl: string;
-}
-
-export interface GithubStats {
-  readonly budget: GithubBudgetState;
-  readonly api: OutsideHost['stats'];
-  readonly raw: OutsideHost['stats'];
-  readonly cache: OutsideHost['cacheStats'];
 }
 
 const sha = /^[0-9a-f]{40}$/;
@@ -88,7 +59,7 @@ export class Github {
     });
   }
 
-  get stats(): GithubStats {
+  get stats() {
     const hosts = { api: this.#api.stats, raw: this.#raw.stats };
     return { budget: this.budget, ...hosts, cache: this.#api.cacheStats };
   }
@@ -99,7 +70,7 @@ export class Github {
   }
 
   /** The commit that a branch, a tag or a sha stands for; undefined if there is none. */
-  commit(repo: string, ref: string, signal?: AbortSignal): Promise<Commit | undefined> {
+  commit(repo: string, ref: string, signal?: AbortSignal) {
     return this.#api.ask({
       path: ['repos', ...ownerAndName(repo), 'commits', ref],
       freshMs: sha.test(ref) ? Infinity : 0,
@@ -127,8 +98,8 @@ export class Github {
     });
   }
 
-  /** All that a new run needs to know of a branch; undefined if there is none. */
-  async branch(repo: string, ref: string, signal?: AbortSignal): Promise<Branch | undefined> {
+  /** All that a new run needs to know of a branch, with its default nets; undefined without it. */
+  async branch(repo: string, ref: string, signal?: AbortSignal) {
     const commit = await this.commit(repo, ref, signal);
     if (commit === undefined) return undefined;
     const nets = await this.nets(repo, commit.sha, signal);
@@ -154,7 +125,11 @@ export class Github {
     });
   }
 
-  repository(repo: string, signal?: AbortSignal): Promise<Repository | undefined> {
+  /**
+   * The address with the name that a repository has today, and that of the one which all of its
+   * network of forks comes from.
+   */
+  repository(repo: string, signal?: AbortSignal) {
     return this.#api.ask({
       path: ['repos', ...ownerAndName(repo)],
       freshMs: repositoryFreshMs,
@@ -220,19 +195,19 @@ function repoUrl(name: unknown): string {
 }
 
 /** Calls that GitHub still grants, as its answers tell. */
-export interface GithubBudgetState {
-  readonly limit: number;
-  readonly remaining: number;
-  /** Time at which it is full again, in UNIX seconds. */
-  readonly reset: number;
-  readonly used: number;
-  readonly resource: 'core';
-  /** Nothing has been heard of it yet. */
-  readonly _uninitialized: boolean;
-}
+export type GithubBudgetState = Readonly<typeof unheard>;
 
 /** Budget that GitHub grants without a token, assumed until its first answer. */
-const unheard = { limit: 60, remaining: 60, used: 0, resource: 'core' } as const;
+const unheard = {
+  limit: 60,
+  remaining: 60,
+  used: 0,
+  /** Time at which it is full again, in UNIX seconds. */
+  reset: 0,
+  resource: 'core',
+  /** Nothing has been heard of it yet. */
+  _uninitialized: true,
+};
 
 /** Knows from each answer how many calls are left. */
 export class GithubBudget {
@@ -247,7 +222,7 @@ export class GithubBudget {
   get state(): GithubBudgetState {
     const now = Math.floor(this.#clock.now() / 1000);
     const state = this.#state;
-    if (state === undefined) return { ...unheard, reset: now, _uninitialized: true };
+    if (state === undefined) return { ...unheard, reset: now };
     if (now < state.reset) return state;
     return { ...state, remaining: state.limit, used: 0 };
   }
@@ -268,15 +243,11 @@ export class GithubBudget {
   }
 }
 
-/** Content of a commit's message: its bench, and the rest as a description. */
-export interface CommitText {
-  /** The last `Bench: <6 to 8 digits>`; undefined if there is none. */
-  readonly signature: string | undefined;
-  readonly info: string;
-}
-
-/** Reads the message of an engine's commit. */
-export function commitText(message: string): CommitText {
+/**
+ * Reads the message of an engine's commit: its bench, which is the last `Bench: <6 to 8 digits>`,
+ * and the rest as a description.
+ */
+export function commitText(message: string) {
   const benches = [...message.matchAll(/\bbench\s*:?\s*([1-9]\d{5,7})\b/gi)];
   const last = benches.at(-1);
   if (last === undefined) return { signature: undefined, info: message.trim() };

@@ -3,23 +3,8 @@ import type { Context } from '../context.ts';
 import type { RunRecord } from '../world/records.ts';
 import { hoursLeft, Run } from '../world/run.ts';
 
-/** Finished runs as the home page shows them. */
-export interface FinishedRuns {
-  readonly runs: readonly RunRecord[];
-  readonly total: number;
-  readonly today: number;
-  readonly acceptedToday: number;
-}
-
 /** One measurement of the fleet. */
-export interface FleetSample {
-  readonly machines: number;
-  readonly cores: number;
-  readonly gamesPerMinute: number;
-  readonly nps: number;
-  /** Hours until all runs are over; infinite without workers. */
-  readonly hours: number;
-}
+export type FleetSample = Figures['now'];
 
 const dayMs = 86_400_000;
 const staleMs = 10_000;
@@ -33,7 +18,7 @@ export class Figures {
   readonly #options: Context;
   readonly #samples: FleetSample[] = [];
   #sampledAt = Number.NEGATIVE_INFINITY;
-  #finished: FinishedRuns = { runs: [], total: 0, today: 0, acceptedToday: 0 };
+  #finished = { runs: [] as readonly RunRecord[], total: 0, today: 0, acceptedToday: 0 };
   /** Unfinished runs as they are stored, where another instance decides. */
   #stored: readonly Run[] = [];
   #pendingUsers = 0;
@@ -59,7 +44,8 @@ export class Figures {
     return primary.isPrimary ? [...primary.world.unfinished] : this.#stored;
   }
 
-  get finished(): FinishedRuns {
+  /** Finished runs as the home page shows them. */
+  get finished() {
     return this.#finished;
   }
 
@@ -71,7 +57,7 @@ export class Figures {
     return this.unfinished.reduce((sum, { record }) => sum + record.workers, 0);
   }
 
-  get now(): FleetSample {
+  get now() {
     const runs = this.unfinished;
     const { primary } = this.#options;
     const sum = (of: (run: Run) => number) => runs.reduce((total, run) => total + of(run), 0);
@@ -82,6 +68,7 @@ export class Figures {
         primary.isPrimary ? run.gamesPerMinute : run.record.games_per_minute,
       ),
       nps: sum((run) => (primary.isPrimary ? run.nps : run.record.nps)),
+      /** Until all runs are over; infinite without workers. */
       hours: hoursLeft(runs),
     };
   }

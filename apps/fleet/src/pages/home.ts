@@ -317,16 +317,7 @@ function finishedCard(
   });
 }
 
-interface FoundRuns {
-  readonly runs: readonly RunRecord[];
-  readonly total: number;
-}
-
-async function filteredRuns(
-  { source }: PageContext,
-  query: QueryTexts,
-  signal: AbortSignal,
-): Promise<FoundRuns> {
+async function filteredRuns({ source }: PageContext, query: QueryTexts, signal: AbortSignal) {
   const filters = finishedFilters(query, query.user);
   const [runs, total] = await Promise.all([
     source.finished({ ...filters, page: pageIn(query) - 1, pageSize }, signal),
@@ -341,7 +332,7 @@ async function searchRuns(
   query: QueryTexts,
   cap: number,
   signal: AbortSignal,
-): Promise<FoundRuns> {
+) {
   const asked = Number(query.max_count);
   const max = asked >= 1 ? Math.min(asked, cap) : cap;
   const filters = finishedFilters(query);

@@ -12,7 +12,7 @@ import {
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
 import { operations } from '../operations/operations.ts';
-import { patterns } from '../protocol/patterns.ts';
+import { workerOwner } from '../protocol/read-request.ts';
 import type { Task } from '../world/run.ts';
 import type { BlockedWorker } from '../world/world.ts';
 import { timeText } from './events.ts';
@@ -129,7 +129,7 @@ async function blockedPage(visit: Visit): Promise<Shown> {
     current: value === filter,
   }));
   const mail = ({ name }: BlockedRow) => {
-    const address = emails.get(ownerOf(name));
+    const address = emails.get(workerOwner(name) ?? '');
     const subject = encodeURIComponent(`Your worker ${name}`);
     return address ? html`<a href="mailto:${address}?subject=${subject}">${address}</a>` : '–';
   };
@@ -161,29 +161,30 @@ async function blockedPage(visit: Visit): Promise<Shown> {
   });
 }
 
-function nameOf({ params }: Visit): string {
+/** The worker whose name is in the path, and its owner. */
+function workerOf({ params }: Visit): { readonly name: string; readonly owner: string } {
   const { name = '' } = params;
-  if (patterns.shortWorkerName.test(name) && name.length <= 100) return name;
+  const owner = workerOwner(name);
+  if (owner !== undefined) return { name, owner };
   throw fleetError('RECORD_UNKNOWN', `There is no worker ${name.slice(0, 100)}`);
 }
 
 /** Only the owner of a worker and approvers see its page. */
 function refusalOf(visit: Visit) {
-  return ownerOf(nameOf(visit)) === visit.person?.username
-    ? undefined
-    : visit.refusalFor('approver');
+  const isOwner = workerOf(visit).owner === visit.person?.username;
+  return isOwner ? undefined : visit.refusalFor('approver');
 }
 
 function workerPage(visit: Visit, errors?: FieldErrors): Shown {
   const { primary, clock } = visit.context;
-  const name = nameOf(visit);
+  const { name, owner } = workerOf(visit);
   const { world } = primary;
   const blocked = world.blocked.get(name);
   const task = world.activeTask(name);
   const info = task?.record.worker_info;
   const about = facts([
     ['State', blocked ? state('error', 'Blocked', 'bare') : state('ok', 'Welcome', 'bare')],
-    ['Owner', html`<a href="/tests/user/${ownerOf(name)}">${ownerOf(name)}</a>`],
+    ['Owner', html`<a href="/tests/user/${owner}">${owner}</a>`],
     ['Last asked', blocked === undefined ? '–' : timeText(blocked.last_updated)],
     [
       'Works on',
@@ -214,12 +215,8 @@ function workerPage(visit: Visit, errors?: FieldErrors): Shown {
   });
 }
 
-function ownerOf(name: string): string {
-  return name.replace(/-\d+cores-.*$/, '');
-}
-
 async function block(visit: Visit) {
-  const name = nameOf(visit);
+  const { name } = workerOf(visit);
   const isBlocked = visit.form.blocked !== undefined;
   const message = visit.form.message ?? '';
   const isNone = !isBlocked && !visit.context.primary.world.blocked.has(name);

@@ -8,14 +8,14 @@ import type { Context } from '../context.ts';
 import { accountPages } from './account.ts';
 import { Ancestry } from './ancestry.ts';
 import { calculatorPages } from './calculator.ts';
-import { contributorPages } from './contributors.ts';
+import { contributorPages } from './contributor-list.ts';
 import { eventPages } from './events.ts';
 import { Figures } from './figures.ts';
 import { samplePages } from './first-steps.ts';
 import { homePage, homePages } from './home.ts';
 import { loginPages, typedIn } from './login.ts';
 import { machinePages } from './machines.ts';
-import { netPages, netUpload } from './nets.ts';
+import { netPages, netUpload } from './net-list.ts';
 import { peoplePages } from './people.ts';
 import { rememberChoices } from './remembered.ts';
 import { addPage, type Pages, pageErrors } from './routes.ts';
@@ -25,14 +25,20 @@ import { submitPages } from './submit.ts';
 import { type PageSession, userOfSession, Visit } from './visit.ts';
 
 /** The parts that pages are made from. */
-export interface PageContext extends Context {
-  readonly figures: Figures;
-  readonly ancestry: Ancestry;
-  /** Bounds how many accounts strangers make. */
-  readonly signUps: Bucket;
-  /** Address of the style sheet, and of the script of the calculator. */
-  readonly style: string;
-  readonly calculator: string;
+export type PageContext = ReturnType<typeof pageContext>;
+
+function pageContext(parts: Context) {
+  const { clock } = parts;
+  return {
+    ...parts,
+    figures: new Figures(parts),
+    ancestry: new Ancestry(parts),
+    /** Bounds how many accounts strangers make. */
+    signUps: new Bucket({ ratePerSecond: 0.2, burst: 10, queueMax: 0, clock }),
+    /** Address of the style sheet, and of the script of the calculator. */
+    style: staticUrl('fleet.css'),
+    calculator: staticUrl('calculator.js'),
+  };
 }
 
 /** All pages but those that change while they are open, and the upload of nets. */
@@ -55,15 +61,7 @@ const folder = fileURLToPath(new URL('./browser/', import.meta.url));
 
 /** Every page for people, with the addresses and fields that users of fishtest know. */
 export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
-  const { clock } = options;
-  const context: PageContext = {
-    ...options,
-    figures: new Figures(options),
-    ancestry: new Ancestry(options),
-    signUps: new Bucket({ ratePerSecond: 0.2, burst: 10, queueMax: 0, clock }),
-    style: staticUrl('fleet.css'),
-    calculator: staticUrl('calculator.js'),
-  };
+  const context = pageContext(options);
   await app.register(assets, { root: folder, prefix: '/static/' });
   await app.register(async (scope) => {
     scope.decorateRequest('person', null);

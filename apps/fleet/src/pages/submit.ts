@@ -1,6 +1,5 @@
 import { type Html, html } from 'spillway-http';
 import { button, card, hiddenFields, notice, tabs } from 'spillway-http/kit';
-import type { ShownRun } from '../operations/run-operations.ts';
 import { allRunFields, officialRepo } from '../operations/submission.ts';
 import { presets } from '../operations/submission-source.ts';
 import type { QueryTexts } from '../read/answers.ts';
@@ -100,7 +99,7 @@ export const submitPages: Pages = {
       const input = { username, run: submissionOf(form) };
       const { value, faults } = await visit.attempt('run-add', input);
       if (faults === undefined) {
-        const { id } = value as ShownRun;
+        const { id } = value as { readonly id: string };
         return visit.goTo(`${runUrl(id)}?follow=1`, `${form['test-branch']} was submitted.`);
       }
       const isFound = context.files.github !== undefined;

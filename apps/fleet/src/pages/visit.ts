@@ -130,7 +130,10 @@ export class Visit {
     return reply.redirect(url, 302);
   }
 
-  /** Does an operation for the visitor; throws failures that are no refusals. */
+  /**
+   * Does an operation for the visitor. Reasons for which it was refused are given by field, under
+   * no name for the whole, and as words for people; other failures are thrown.
+   */
   async attempt(name: string, input: object): Promise<Attempt> {
     try {
       const actor = { username: this.person?.username ?? '', isApprover: this.isApprover };
@@ -242,12 +245,9 @@ function faultsOf(error: unknown): FieldErrors | undefined {
   return isRefusal ? { '': sentence(error.message) } : undefined;
 }
 
-/** Result of an operation, or the reasons for which it was refused. */
-export interface Attempt {
+interface Attempt {
   readonly value?: unknown;
-  /** By field; under no name for the whole. */
   readonly faults?: FieldErrors;
-  /** The faults in words for people. */
   readonly problem?: string;
 }
 

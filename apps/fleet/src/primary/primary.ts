@@ -1,12 +1,12 @@
 import { deadline, type Part, SingleFlight, SpillwayError } from 'spillway';
 import { nextTurn, onceAborted, untilAborted } from 'spillway/internal';
 import { httpError } from 'spillway-http';
-import type { ChangeWriter, ChangeWriterStats } from '../storage/change-writer.ts';
+import { ChangeWriter } from '../storage/change-writer.ts';
 import type { Waiter } from '../users/password.ts';
 import { restore, shareThroughput } from '../world/manage.ts';
 import type { Changes, Decision } from '../world/records.ts';
 import { settle } from '../world/update-task.ts';
-import { World, type WorldStats } from '../world/world.ts';
+import { World } from '../world/world.ts';
 import { type Claim, type ClaimOptions, claim } from './claim.ts';
 
 export interface PrimaryOptions extends Omit<ClaimOptions, 'onWon'> {
@@ -17,15 +17,7 @@ export interface PrimaryOptions extends Omit<ClaimOptions, 'onWon'> {
 }
 
 /** State of an instance; see {@link Primary}. */
-export type PrimaryState = 'seeking' | 'standby' | 'loading' | 'deciding';
-
-/** All but the state is undefined unless this instance decides. */
-export interface PrimaryStats {
-  readonly state: PrimaryState;
-  readonly fence: number | undefined;
-  readonly fleet: WorldStats | undefined;
-  readonly writer: ChangeWriterStats | undefined;
-}
+type PrimaryState = 'seeking' | 'standby' | 'loading' | 'deciding';
 
 /** One time of being the primary. */
 interface Term {
@@ -75,7 +67,8 @@ export class Primary implements Part {
     throw new SpillwayError('DATABASE_LOST', 'no primary yet', { retryAfterMs: retryMs });
   }
 
-  get stats(): PrimaryStats {
+  /** All but the state is undefined unless this instance decides. */
+  get stats() {
     const { claim: mine, world, writer } = this.#term ?? {};
     const own = { fence: mine?.fence, fleet: world?.stats, writer: writer?.stats };
     return { state: this.#state, ...own };
@@ -182,7 +175,8 @@ export class Primary implements Part {
     this.#enter('loading');
     const { storage, clock, random } = this.#options;
     const world = new World({ clock, random });
-    const writer = storage.writer(world, mine.fence, clock);
+    const { database } = storage;
+    const writer = new ChangeWriter({ database, world, fence: mine.fence, clock });
     try {
       await writer.claim();
       await writer.store(restore(world, await storage.load()));

@@ -1,17 +1,5 @@
-type PatternName =
-  | 'book'
-  | 'githubRepo'
-  | 'longWorkerName'
-  | 'netName'
-  | 'optionList'
-  | 'runId'
-  | 'shortWorkerName'
-  | 'signature'
-  | 'uniqueKey'
-  | 'username';
-
 /** Whole strings that a field may hold; `timeControlPattern` is kept with time controls. */
-export const patterns: Readonly<Record<PatternName, RegExp>> = {
+export const patterns = {
   book: /\.(epd|pgn)$/,
   githubRepo: /^https:\/\/(www\.)?github\.com\/[^/\s]+\/[^/\s]+$/,
   longWorkerName: /^[A-Za-z0-9]{2,}-\d+cores-[0-9a-zA-Z]{2,8}-[a-f0-9]{4}\*?$/,

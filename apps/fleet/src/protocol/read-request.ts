@@ -1,17 +1,19 @@
 import { Ajv, type ErrorObject } from 'ajv';
 import type { SpillwayError } from 'spillway';
 import { fleetError } from '../errors.ts';
-import type { Stats } from '../world/world.ts';
 import { architectures, patterns } from './patterns.ts';
-
-/** Results of the games that were played with one trial's parameters. */
-export interface SpsaResults {
-  readonly wins: number;
-  readonly losses: number;
-  readonly draws: number;
-  readonly num_games: number;
-  readonly sig: number;
-}
+import {
+  document,
+  flag,
+  list,
+  oneOf,
+  optional,
+  pattern,
+  type Rule,
+  type Shape,
+  text,
+  type ValueOf,
+} from './rules.ts';
 
 export interface Access {
   /** Address of the request: attempts from one address keep no other out. @default unknown */
@@ -20,17 +22,12 @@ export interface Access {
   readonly password: string;
 }
 
-/** Fields that any worker's request may hold. */
-export interface WorkerRequest {
-  readonly password: string;
-  readonly worker_info: WorkerInfo;
-  readonly run_id?: string;
-  readonly task_id?: number;
-  readonly pgn?: string;
-  readonly message?: string;
-  readonly spsa?: SpsaResults;
-  readonly stats?: Stats;
-}
+/** Any worker's request. */
+export type WorkerRequest = Readonly<ValueOf<ReturnType<typeof requestRule>>>;
+/** Description that a worker sends of itself with every request. */
+export type WorkerInfo = Readonly<WorkerRequest['worker_info']>;
+/** Results of the games that were played with one trial's parameters. */
+export type SpsaResults = ValueOf<typeof spsaRule>;
 
 /**
  * The parts of a request that each endpoint cannot do without; `request_version` reads no more than
@@ -131,52 +128,27 @@ function counted<Counts extends object>(counts: Counts): Counts {
   return Object.fromEntries(entries) as Counts;
 }
 
-/** A rule for a value, as a JSON schema; `title` completes "is not". */
-export type Rule = Readonly<Record<string, unknown>>;
-
 /** Workers are written in Python, where true is the integer 1. */
-function number(min: 0 | 1, type: 'integer' | 'number' = 'integer'): Rule {
+function number(min: 0 | 1, type: 'integer' | 'number' = 'integer'): Rule<number> {
   const truths = min === 0 ? [true, false] : [true];
   const plain = { type, minimum: min, maximum: Number.MAX_SAFE_INTEGER };
   const article = type === 'integer' ? 'an' : 'a';
   return { title: `${article} ${type} >= ${min}`, anyOf: [plain, { enum: truths }] };
 }
 
-function list(items: Rule, length: number): Rule {
-  const size = { minItems: length, maxItems: length };
-  return { title: `a list of ${length}`, type: 'array', items, ...size };
+function object<S extends Shape>(properties: S) {
+  return { ...document(properties, 'a dict'), additionalProperties: false };
 }
 
-function object(
-  properties: Readonly<Record<string, Rule>>,
-  optional: readonly string[] = [],
-): Rule {
-  const required = Object.keys(properties).filter((name) => !optional.includes(name));
-  const shape = { type: 'object', properties, required };
-  return { title: 'a dict', ...shape, additionalProperties: false };
-}
-
-export function pattern({ source }: RegExp, title: string): Rule {
-  return { title, type: 'string', pattern: source };
-}
-
-export function oneOf(words: readonly string[]): Rule {
-  return { title: `one of ${words.join(', ')}`, enum: words };
-}
-
-export const text: Rule = { title: 'a string', type: 'string' };
-export const flag: Rule = { title: 'a boolean', type: 'boolean' };
 const count = number(0);
-const version = list(count, 3);
+const version: Rule<readonly number[]> = list(count, 3);
+const bits: Rule<readonly string[]> = list(text, 2);
 
 /** User and password alone: nothing else is looked at before the password is. */
-const accessRule: Rule = {
-  ...object({
-    password: text,
-    worker_info: { ...object({ username: text }), additionalProperties: true },
-  }),
-  additionalProperties: true,
-};
+const accessRule = document(
+  { password: text, worker_info: document({ username: text }, 'a dict') },
+  'a dict',
+);
 
 const statsRule = object({
   wins: count,
@@ -189,38 +161,40 @@ const statsRule = object({
 const spsaRule = object({ wins: count, losses: count, draws: count, num_games: count, sig: count });
 
 /** The strict schema of a worker's request; some users' names are older than the rule for names. */
-function requestRule(legacyUsernames: ReadonlySet<string>): Rule {
+function requestRule(legacyUsernames: ReadonlySet<string>) {
   const name = 'a user name: two letters or digits, or more';
   const worker_info = object({
     uname: text,
-    architecture: list(text, 2),
+    architecture: bits,
     concurrency: number(1),
+    /** In MiB. */
     max_memory: count,
     min_threads: number(1),
     username: {
+      ...text,
       title: name,
       anyOf: [pattern(patterns.username, name), { enum: ['', ...legacyUsernames] }],
     },
     version: count,
     python_version: version,
     gcc_version: version,
-    compiler: oneOf(['g++', 'clang++']),
+    compiler: oneOf<string>('g++', 'clang++'),
     unique_key: pattern(patterns.uniqueKey, 'a unique key'),
     modified: flag,
-    worker_arch: oneOf([...architectures, 'unknown']),
+    worker_arch: oneOf(...architectures, 'unknown'),
     ARCH: text,
     nps: number(0, 'number'),
     near_github_api_limit: flag,
   });
-  const parts = {
-    run_id: pattern(patterns.runId, 'a run id: 24 hexadecimal digits'),
-    task_id: count,
-    pgn: text,
-    message: text,
-    spsa: spsaRule,
-    stats: statsRule,
-  };
-  return object({ password: text, worker_info, ...parts }, Object.keys(parts));
+  return object({
+    password: text,
+    worker_info,
+    ...optional(pattern(patterns.runId, 'a run id: 24 hexadecimal digits'), 'run_id'),
+    ...optional(count, 'task_id'),
+    ...optional(text, 'pgn', 'message'),
+    ...optional(spsaRule, 'spsa'),
+    ...optional(statsRule, 'stats'),
+  });
 }
 
 /** Checks by a rule; throws `REQUEST_REFUSED` with the first fault found. */
@@ -261,7 +235,7 @@ function discord({ task_id, run_id, stats, spsa }: WorkerRequest): string | unde
 }
 
 /** True if games and pairs can have come to these totals. */
-function agrees({ wins, losses, draws, pentanomial }: Stats): boolean {
+function agrees({ wins, losses, draws, pentanomial }: ValueOf<typeof statsRule>): boolean {
   const [p0, p1, p2, p3, p4] = pentanomial as [number, number, number, number, number];
   return (
     wins + losses + draws === 2 * (p0 + p1 + p2 + p3 + p4) &&
@@ -297,38 +271,16 @@ function cut(text: string): string {
   return text.length > 80 ? `${text.slice(0, 80)}...` : text;
 }
 
-/** Description that a worker sends of itself with every request. */
-export interface WorkerInfo {
-  readonly uname: string;
-  readonly architecture: readonly string[];
-  readonly concurrency: number;
-  /** In MiB. */
-  readonly max_memory: number;
-  readonly min_threads: number;
-  readonly username: string;
-  readonly version: number;
-  readonly python_version: readonly number[];
-  readonly gcc_version: readonly number[];
-  readonly compiler: string;
-  readonly unique_key: string;
-  readonly modified: boolean;
-  readonly worker_arch: string;
-  readonly ARCH: string;
-  readonly nps: number;
-  readonly near_github_api_limit: boolean;
-}
-
-/** A description of a worker with the two fields that the server adds before it is stored. */
-export interface StoredWorkerInfo extends WorkerInfo {
-  readonly remote_addr: string;
-  readonly country_code: string;
-}
-
 type WorkerNames = Pick<WorkerInfo, 'username' | 'concurrency' | 'unique_key' | 'modified'>;
 
 /** `<user>-<n>cores-<first block of the key>`: what a machine is known by. */
 export function shortName({ username, concurrency, unique_key }: WorkerNames): string {
   return `${username}-${concurrency}cores-${unique_key.split('-')[0]}`;
+}
+
+/** The user whose worker has this short name, which may be older than the rule for names. */
+export function workerOwner(name: string): string | undefined {
+  return /^(\S{1,200})-\d{1,9}cores-[0-9a-zA-Z]{2,8}$/.exec(name)?.[1];
 }
 
 /** The short name with the second block of the key, and a star if the worker was changed. */

@@ -41,7 +41,7 @@ const taskName = /^(0|[1-9]\d{0,8})(bad)?$/;
 /** Routes of the public read API about runs, in the forms that scripts know. */
 export const readRoutes: FastifyPluginAsync<Context> = async (app, context) => {
   const { source, storage, lanes, files } = context;
-  const lane = lanes.read;
+  const lane = lanes.api;
   apiErrors(app);
   const streamed = { config: { lane, domain: 'stream' } } as const;
   app.get('/api/active_runs', streamed, async (request, reply) => {
@@ -68,7 +68,7 @@ export const readRoutes: FastifyPluginAsync<Context> = async (app, context) => {
     return calculateElo(queryTexts(request.query));
   });
   app.get('/api/rate_limit', { config: { lane } }, async () => files.budget);
-  await app.register(async (scope) => actionsRoute(scope, storage, lanes.queries));
+  await app.register(async (scope) => actionsRoute(scope, storage, lanes.logSearch));
   refuseOtherMethods(app, getUrls, ['GET', 'HEAD']);
   refuseOtherMethods(app, ['/api/actions'], ['POST']);
   await app.register(async (scope) => answerUnknownPaths(scope), { prefix: '/api' });

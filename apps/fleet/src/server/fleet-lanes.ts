@@ -1,20 +1,8 @@
 import { type Clock, Lane } from 'spillway';
 import type { Endpoint } from '../protocol/read-request.ts';
 
-/** One for each kind of request; all share the permits of the process. */
-export interface FleetLanes {
-  readonly process: Lane;
-  readonly workers: Readonly<Record<Endpoint | 'request_version', Lane>>;
-  /** Of questions that cost little, of queries about the log, and of files. */
-  readonly read: Lane;
-  readonly queries: Lane;
-  readonly downloads: Lane;
-  /** Of pages for people, and of nets that people upload. */
-  readonly pages: Lane;
-  readonly uploads: Lane;
-  /** Of everything else. */
-  readonly readers: Lane;
-}
+/** One lane for each kind of request; all share the permits of the process. */
+export type FleetLanes = ReturnType<typeof fleetLanes>;
 
 /** Workers wait 30 s for an answer. */
 const deadlineMs = 20_000;
@@ -25,7 +13,7 @@ const uploadMs = 300_000;
  * else can take. After a start, beats of 10,000 workers wait inside until their users' passwords
  * are checked: the limit is so high that beats of users known by then need not wait behind them.
  */
-export function fleetLanes(clock: Clock): FleetLanes {
+export function fleetLanes(clock: Clock) {
   const process = new Lane({
     name: 'process',
     limit: { fixed: 8_192 },
@@ -55,12 +43,15 @@ export function fleetLanes(clock: Clock): FleetLanes {
       // A slow one costs no memory, so that a few of them need not keep others waiting.
       upload_pgn: lane('upload_pgn', 64, { guaranteed: 1, deadlineMs: uploadMs }),
       worker_log: lane('worker_log', 64),
-    },
-    read: lane('read', 32, { queueMax: 256 }),
-    queries: lane('queries', 4),
+    } satisfies Record<Endpoint | 'request_version', Lane>,
+    /** Of the public API about runs, of its queries about the log, and of files. */
+    api: lane('api', 32, { queueMax: 256 }),
+    logSearch: lane('log_search', 4),
     downloads: lane('downloads', 256),
+    /** Of pages for people, and of nets that people upload. */
     pages: lane('pages', 32, { queueMax: 256 }),
     uploads: lane('uploads', 4, { deadlineMs: uploadMs }),
-    readers: lane('readers', 128),
+    /** Of everything else. */
+    others: lane('others', 128),
   };
 }

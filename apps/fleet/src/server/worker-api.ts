@@ -4,14 +4,9 @@ import { uploads } from 'spillway-http';
 import type { Context } from '../context.ts';
 import { demand } from '../errors.ts';
 import { receivePgn } from '../files/pgns.ts';
-import {
-  requireFor,
-  type StoredWorkerInfo,
-  type WorkerInfo,
-  type WorkerRequest,
-} from '../protocol/read-request.ts';
+import { requireFor, type WorkerInfo, type WorkerRequest } from '../protocol/read-request.ts';
 import { logWorker } from '../world/manage.ts';
-import type { Decision } from '../world/records.ts';
+import type { Decision, StoredWorkerInfo } from '../world/records.ts';
 import { type AssignedTask, type NoTask, requestTask } from '../world/request-task.ts';
 import { beat, failTask, requestSpsa, stopByWorker, updateTask } from '../world/update-task.ts';
 import { demandOwner, type World } from '../world/world.ts';
@@ -61,7 +56,7 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
     const reply = await primary.decide((world) =>
       requestTask(world, { info, machineLimit, baseUrl }),
     );
-    return taskReply(reply, context.bookSri);
+    return taskReply(reply, context);
   };
   scope.route('request_task', giveTask, { busy });
   scope.route('update_task', (asked) =>
@@ -102,11 +97,11 @@ function storedInfo(info: WorkerInfo, { ip, headers }: FastifyRequest): StoredWo
 }
 
 /** The task as it is told: with the book's checksum, without the long history of a tuning. */
-function taskReply(reply: AssignedTask | NoTask, bookSri: Context['bookSri']): object {
+function taskReply(reply: AssignedTask | NoTask, { files }: Context): object {
   if (!('run' in reply)) return reply;
   const { args } = reply.run;
   const spsa = args.spsa && { ...args.spsa, param_history: undefined };
-  const book_sri = bookSri(args.book);
+  const book_sri = files.books.sri(args.book);
   return { ...reply, run: { ...reply.run, args: { ...args, spsa, book_sri } } };
 }
 

@@ -120,7 +120,7 @@ function notJson(): Error {
  * JSON as a bad line: so what will pass by itself is told by an empty body, and it tries again.
  * An instance that is not the primary answers so too: it may be the next one in a moment.
  */
-export function answerWorkers(app: FastifyInstance): void {
+function answerWorkers(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => {
     if (reply.sent || reply.raw.destroyed) return reply;
     const { code, status, message, headers } = app.noteFailure(error, reply);

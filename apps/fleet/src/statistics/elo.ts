@@ -18,16 +18,8 @@ export function eloOf(score: number): number {
   return -400 * Math.log10(1 / held - 1);
 }
 
-export interface EloEstimate {
-  readonly elo: number;
-  /** Half the width of the 95 % interval. */
-  readonly error95: number;
-  /** Likelihood of superiority: the chance that the new engine is stronger. */
-  readonly los: number;
-}
-
 /** The strength of the new engine after a fixed number of games. */
-export function eloEstimate(counts: Counts): EloEstimate {
+export function eloEstimate(counts: Counts) {
   const weights = regularized(counts);
   const gamesEach = (weights.length - 1) / 2;
   const games = sum(weights) * gamesEach;
@@ -37,21 +29,15 @@ export function eloEstimate(counts: Counts): EloEstimate {
   const deviation = Math.sqrt(variance / games);
   return {
     elo: eloOf(mean),
+    /** Half the width of the 95 % interval. */
     error95: (eloOf(mean + z95 * deviation) - eloOf(mean - z95 * deviation)) / 2,
+    /** Likelihood of superiority: the chance that the new engine is stronger. */
     los: normalCdf((mean - 0.5) / deviation),
   };
 }
 
-export interface NormalizedElo {
-  readonly elo: number;
-  /** Half the width of the 95 % interval. */
-  readonly error95: number;
-  /** Pairs won to pairs lost; infinite or not a number when none was lost. */
-  readonly pairsRatio: number;
-}
-
 /** Strength in units that do not depend on how drawish the games are. */
-export function normalizedElo(pentanomial: Counts): NormalizedElo {
+export function normalizedElo(pentanomial: Counts) {
   const seen = observed(pentanomial);
   const { mean, variance, skewness, excessKurtosis } = moments(seen);
   const t = (mean - 0.5) / Math.sqrt(variance);
@@ -60,7 +46,9 @@ export function normalizedElo(pentanomial: Counts): NormalizedElo {
   const [ll = 0, ld = 0, , wd = 0, ww = 0] = pentanomial;
   return {
     elo: perDeviation * t,
+    /** Half the width of the 95 % interval. */
     error95: perDeviation * z95 * Math.sqrt(tVariance / seen.samples),
+    /** Pairs won to pairs lost; infinite or not a number when none was lost. */
     pairsRatio: (wd + ww) / (ll + ld),
   };
 }
@@ -77,13 +65,7 @@ function infOrNan(number: number): string {
 }
 
 /** The chances of a game in the BayesElo model. */
-export interface GameChances {
-  readonly win: number;
-  readonly draw: number;
-  readonly loss: number;
-}
-
-export function bayesEloChances(bayesElo: number, drawElo: number): GameChances {
+export function bayesEloChances(bayesElo: number, drawElo: number) {
   const win = 1 / (1 + 10 ** ((drawElo - bayesElo) / 400));
   const loss = 1 / (1 + 10 ** ((drawElo + bayesElo) / 400));
   return { win, draw: 1 - win - loss, loss };
@@ -102,10 +84,7 @@ export function bayesEloToElo(bayesElo: number, drawEloNow: number): number {
 }
 
 /** A logistic Elo difference at a share of draws, as BayesElo and draw Elo. */
-export function eloToBayesElo(
-  elo: number,
-  drawRatio: number,
-): { readonly bayesElo: number; readonly drawElo: number } {
+export function eloToBayesElo(elo: number, drawRatio: number) {
   const win = scoreOf(elo) - drawRatio / 2;
   const loss = 1 - win - drawRatio;
   const bayesElo = 200 * Math.log10((win / loss) * ((1 - loss) / (1 - win)));

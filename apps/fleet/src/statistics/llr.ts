@@ -130,12 +130,12 @@ function image(weight: number, z: number): number {
 }
 
 /** Unit of the bounds of a sequential test. */
-export type EloModel = 'BayesElo' | 'logistic' | 'normalized';
-export const eloModels: readonly string[] = [
-  'normalized',
-  'logistic',
-  'BayesElo',
-] satisfies EloModel[];
+export type EloModel = (typeof eloModels)[number];
+export const eloModels = ['normalized', 'logistic', 'BayesElo'] as const;
+
+export function isEloModel(text: string): text is EloModel {
+  return eloModels.some((model) => model === text);
+}
 
 /** The two hypotheses of a sequential test: the Elo difference is `elo0`, or it is `elo1`. */
 export interface Hypotheses {

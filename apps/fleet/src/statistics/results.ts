@@ -15,14 +15,6 @@ export interface Distribution {
   readonly probabilities: readonly number[];
 }
 
-/** The first four moments; skewness and excess kurtosis are those of the standardised score. */
-export interface Moments {
-  readonly mean: number;
-  readonly variance: number;
-  readonly skewness: number;
-  readonly excessKurtosis: number;
-}
-
 /** Pairs if they were counted, else single games. */
 export function countsOf(results: Results): Counts {
   return results.pentanomial ?? [results.losses, results.draws, results.wins];
@@ -56,7 +48,8 @@ export function varianceOf(distribution: Distribution, mean: number): number {
   return central(distribution, mean, 2);
 }
 
-export function moments(distribution: Distribution): Moments {
+/** The first four moments; skewness and excess kurtosis are those of the standardised score. */
+export function moments(distribution: Distribution) {
   const mean = meanOf(distribution);
   const variance = central(distribution, mean, 2);
   return {

@@ -1,7 +1,6 @@
 import type { RunArgs } from '../world/records.ts';
 import {
   drawEloOf,
-  type EloEstimate,
   eloEstimate,
   eloOf,
   eloPerDeviation,
@@ -23,7 +22,6 @@ import {
   type Counts,
   countsOf,
   gamesPerSample,
-  type Moments,
   moments,
   observed,
   type Results,
@@ -33,75 +31,36 @@ import { chiSquareTail, upperQuantile, upperQuantileOfLog } from './special-func
 import type { Sprt, SprtState } from './sprt.ts';
 import type { Spsa } from './spsa.ts';
 
-/** A value with its 95 % interval. */
-export interface Range {
-  readonly value: number;
-  readonly low: number;
-  readonly high: number;
-}
-
-/** All there is to say about games seen as pairs, or about games seen one by one. */
-export interface SampleStatistics extends Moments {
-  readonly counts: Counts;
-  readonly games: number;
-  readonly distribution: readonly number[];
-  readonly elo: EloEstimate;
-  /** Per game. */
-  readonly score: Range;
-  readonly variancePerGame: Range;
-  readonly deviationPerGame: Range;
-  readonly normalizedElo: Range;
-  /** Only of a sequential test. */
-  readonly test?: TestStatistics;
-}
-
-export interface TestStatistics {
-  readonly llr: { readonly [Model in Exclude<EloModel, 'BayesElo'>]: number };
-  readonly llrQuick: { readonly [Model in Exclude<EloModel, 'BayesElo'>]: number };
-  readonly llrNormal: number;
-  /** Change of the ratio by one sample of each kind. */
-  readonly jumps: readonly number[];
-}
-
-export type Bounds = { readonly [Model in EloModel]: readonly [number, number] };
-
-export interface RawStatistics {
-  readonly drawRatio: number;
-  readonly drawElo: number;
-  /** The hypotheses in every model, at the draws and the variance seen. */
-  readonly bounds?: Bounds;
-  readonly trinomial: SampleStatistics;
-  readonly pentanomial?: SampleStatistics;
-  /** Variance of pairs in proportion to that of single games. */
-  readonly varianceRatio?: number;
-  /** Unevenness of openings, in Elo (root mean square). */
-  readonly rmsBias?: number;
-}
+export type RawStatistics = ReturnType<typeof rawStatistics>;
+export type SampleStatistics = RawStatistics['trinomial'];
 
 /** The numbers behind a run, for those who want to see how it is decided. */
-export function rawStatistics(results: Results, test?: Hypotheses): RawStatistics {
+export function rawStatistics(results: Results, test?: Hypotheses) {
   const { wins, losses, draws, pentanomial } = results;
   const games = wins + losses + draws;
   const logistic = test === undefined ? undefined : logisticBounds(results, test);
   const trinomial = sampleStatistics([losses, draws, wins], logistic);
-  const common = {
+  const pairs = pentanomial && sampleStatistics(pentanomial, logistic);
+  const each = trinomial.variancePerGame.value;
+  const both = pairs?.variancePerGame.value ?? each;
+  return {
     drawRatio: games === 0 ? 0 : draws / games,
     drawElo: drawEloOf(results),
     trinomial,
+    /** The hypotheses in every model, at the draws and the variance seen. */
     ...(test !== undefined && { bounds: allBounds(results, test) }),
+    ...(pairs !== undefined && {
+      pentanomial: pairs,
+      /** Variance of pairs in proportion to that of single games. */
+      varianceRatio: both / each,
+      /** Unevenness of openings, in Elo (root mean square). */
+      rmsBias: eloOf(0.5 + Math.sqrt(Math.max(0, each - both))),
+    }),
   };
-  if (pentanomial === undefined) return common;
-  const pairs = sampleStatistics(pentanomial, logistic);
-  const each = trinomial.variancePerGame.value;
-  const both = pairs.variancePerGame.value;
-  const rmsBias = eloOf(0.5 + Math.sqrt(Math.max(0, each - both)));
-  return { ...common, pentanomial: pairs, varianceRatio: both / each, rmsBias };
 }
 
-function sampleStatistics(
-  counts: Counts,
-  logistic: readonly [number, number] | undefined,
-): SampleStatistics {
+/** All there is to say about games seen as pairs, or about games seen one by one. */
+function sampleStatistics(counts: Counts, logistic: readonly [number, number] | undefined) {
   const seen = observed(counts);
   const about = moments(seen);
   const { samples } = seen;
@@ -122,6 +81,7 @@ function sampleStatistics(
     games: sum(counts) * each,
     distribution: seen.probabilities,
     elo: eloEstimate(counts),
+    /** Per game, as what follows. */
     score: range(about.mean, scoreError),
     variancePerGame: range(variance, varianceError),
     deviationPerGame: range(deviation, varianceError / (2 * deviation)),
@@ -131,12 +91,16 @@ function sampleStatistics(
 }
 
 /** Correction for skewness and kurtosis to the variance of a t-value per game. */
-function tSkew(t: number, { skewness, excessKurtosis }: Moments, each: number): number {
+function tSkew(
+  t: number,
+  { skewness, excessKurtosis }: ReturnType<typeof moments>,
+  each: number,
+): number {
   const own = t * Math.sqrt(each);
   return (own * skewness - (own ** 2 * (excessKurtosis + 2)) / 4) / each;
 }
 
-function testStatistics(counts: Counts, [elo0, elo1]: readonly [number, number]): TestStatistics {
+function testStatistics(counts: Counts, [elo0, elo1]: readonly [number, number]) {
   const [n0, n1] = [elo0, elo1].map((elo) => toNormalized(counts, elo)) as [number, number];
   const [losses = 0, draws = 0, wins = 0] = counts;
   const results =
@@ -156,6 +120,7 @@ function testStatistics(counts: Counts, [elo0, elo1]: readonly [number, number])
       normalized: llrNormalizedQuick(counts, n0, n1),
     },
     llrNormal: llrLogisticNormal(counts, elo0, elo1),
+    /** Change of the ratio by one sample of each kind. */
     jumps: under1.map((chance, at) => Math.log(chance / (under0[at] as number))),
   };
 }
@@ -168,7 +133,10 @@ function logisticBounds(results: Results, test: Hypotheses): readonly [number, n
   return [toLogistic(elo0), toLogistic(elo1)];
 }
 
-function allBounds(results: Results, test: Hypotheses): Bounds {
+function allBounds(
+  results: Results,
+  test: Hypotheses,
+): Readonly<Record<EloModel, readonly [number, number]>> {
   const logistic = logisticBounds(results, test);
   const counts = countsOf(results);
   const games = results.wins + results.losses + results.draws;
@@ -191,7 +159,8 @@ function gameDeviation(counts: Counts): number {
   return Math.sqrt(moments(observed(counts)).variance * gamesPerSample(counts));
 }
 
-function range(value: number, error: number): Range {
+/** A value with its 95 % interval. */
+function range(value: number, error: number) {
   return { value, low: value - error, high: value + error };
 }
 
@@ -319,13 +288,6 @@ function total(row: Row): number {
   return row[1] + row[2] + row[3];
 }
 
-/** Results of a run as people see them. */
-export interface ResultText {
-  /** Background colour, or the empty string. */
-  readonly style: string;
-  readonly info: readonly string[];
-}
-
 type ShownSprt = Pick<
   Sprt,
   'state' | 'elo_model' | 'llr' | 'lower_bound' | 'upper_bound' | 'elo0' | 'elo1'
@@ -340,7 +302,8 @@ interface ShownRules extends Pick<RunArgs, 'num_games'> {
   readonly spsa?: Pick<Spsa, 'iter' | 'num_iter'> | undefined;
 }
 
-export function resultText({ num_games, sprt, spsa }: ShownRules, results: Results): ResultText {
+/** Results of a run as people see them; `style` is a background colour, or the empty string. */
+export function resultText({ num_games, sprt, spsa }: ShownRules, results: Results) {
   const { wins, losses, draws, pentanomial } = results;
   const games = wins + losses + draws;
   if (spsa !== undefined) {

@@ -104,14 +104,7 @@ export function root(f: (x: number) => number, low: number, high: number): numbe
   return b;
 }
 
-interface Points {
-  readonly a: number;
-  readonly b: number;
-  readonly c: number;
-  readonly fa: number;
-  readonly fb: number;
-  readonly fc: number;
-}
+type Points = Readonly<Record<'a' | 'b' | 'c' | 'fa' | 'fb' | 'fc', number>>;
 
 /** The step from b to where a secant, or a parabola through three points, meets zero. */
 function interpolate({ a, b, c, fa, fb, fc }: Points): number {

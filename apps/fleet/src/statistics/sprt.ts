@@ -1,6 +1,24 @@
 import { demand } from '../errors.ts';
+import {
+  decimal,
+  document,
+  oneOf,
+  optional,
+  orElse,
+  required,
+  type ValueOf,
+  whole,
+} from '../protocol/rules.ts';
 import { eloEstimate, eloOf, eloPerDeviation, scoreOf } from './elo.ts';
-import { asLogistic, type EloModel, eloModels, type Hypotheses, llr, outcomeCdf } from './llr.ts';
+import {
+  asLogistic,
+  type EloModel,
+  eloModels,
+  type Hypotheses,
+  isEloModel,
+  llr,
+  outcomeCdf,
+} from './llr.ts';
 import {
   countsOf,
   gamesPerSample,
@@ -13,50 +31,37 @@ import {
 import { root } from './special-functions.ts';
 
 /** Jumps of the ratio past its former extremes; a bound is overshot by about as much. */
-export interface Overshoot {
-  last_update: number;
-  skipped_updates: number;
-  ref0: number;
-  m0: number;
-  sq0: number;
-  ref1: number;
-  m1: number;
-  sq1: number;
-}
+type Overshoot = ValueOf<typeof overshootRule>;
+const jumps = ['ref0', 'm0', 'sq0', 'ref1', 'm1', 'sq1'] as const;
+const overshootRule = document(required(decimal, 'last_update', 'skipped_updates', ...jumps));
 
-export type SprtState = '' | 'accepted' | 'rejected';
-
-/** A sequential test as it is stored with its run and sent to workers. */
-export interface Sprt {
-  readonly alpha: number;
-  readonly beta: number;
-  readonly elo0: number;
-  readonly elo1: number;
-  readonly elo_model?: EloModel | undefined;
-  state: SprtState;
-  llr: number;
-  /** In samples: pairs if the run counts pairs. */
-  readonly batch_size: number;
-  readonly lower_bound: number;
-  readonly upper_bound: number;
-  overshoot?: Overshoot;
-  lost_samples?: number;
-  illegal_update?: number;
-}
-
-export interface SprtOptions {
-  readonly elo0: number;
-  readonly elo1: number;
-  readonly elo_model: EloModel;
-  /** Pairs between two updates: an integer from 1. */
-  readonly batch_size: number;
-}
+export type SprtState = Sprt['state'];
 
 const alpha = 0.05;
 const beta = 0.05;
+const lower = Math.log(beta / (1 - alpha));
+const upper = Math.log((1 - beta) / alpha);
+
+/** A sequential test as it is stored with its run and sent to workers. */
+export type Sprt = ValueOf<typeof sprtRule>;
+export const sprtRule = document({
+  ...required(decimal, 'elo0', 'elo1', 'llr'),
+  /** The chances to accept a change worth `elo0`, and to reject one worth `elo1`. */
+  ...orElse(0.05, decimal, 'alpha', 'beta'),
+  ...optional(oneOf(...eloModels), 'elo_model'),
+  ...orElse('', oneOf('', 'accepted', 'rejected'), 'state'),
+  /** In samples: pairs if the run counts pairs. */
+  ...orElse(1, whole(1), 'batch_size'),
+  ...orElse(lower, decimal, 'lower_bound'),
+  ...orElse(upper, decimal, 'upper_bound'),
+  ...optional(overshootRule, 'overshoot'),
+  ...optional(decimal, 'lost_samples', 'illegal_update'),
+});
+
+type NewSprt = Pick<Sprt, 'elo0' | 'elo1' | 'batch_size'> & { readonly elo_model: EloModel };
 
 /** A sequential test that has seen nothing yet. */
-export function newSprt({ elo0, elo1, elo_model, batch_size }: SprtOptions): Sprt {
+export function newSprt({ elo0, elo1, elo_model, batch_size }: NewSprt): Sprt {
   return {
     alpha,
     beta,
@@ -66,8 +71,8 @@ export function newSprt({ elo0, elo1, elo_model, batch_size }: SprtOptions): Spr
     state: '',
     llr: 0,
     batch_size,
-    lower_bound: Math.log(beta / (1 - alpha)),
-    upper_bound: Math.log((1 - beta) / alpha),
+    lower_bound: lower,
+    upper_bound: upper,
     overshoot: {
       last_update: 0,
       skipped_updates: 0,
@@ -137,28 +142,15 @@ function learn(overshoot: Overshoot, ratio: number): void {
   }
 }
 
-export interface SprtEloOptions extends Hypotheses {
-  /** The chance to accept a change worth `elo0`; 0.05 if absent. */
-  readonly alpha?: number | undefined;
-  /** The chance to reject a change worth `elo1`; 0.05 if absent. */
-  readonly beta?: number | undefined;
-}
-
-/** Estimate of strength by a sequential test; Elo is logistic, whatever the bounds are in. */
-export interface SprtElo {
-  readonly a: number;
-  readonly b: number;
-  readonly elo: number;
-  /** 95 %. */
-  readonly ci: readonly [number, number];
-  readonly LOS: number;
-  readonly LLR: number;
-}
+type SprtEloOptions = Hypotheses & Partial<Pick<Sprt, 'alpha' | 'beta'>>;
 
 const eloMax = 1000;
 
-/** An estimate without the bias of stopping early: the test is seen as a bounded motion. */
-export function sprtElo(results: Results, options: SprtEloOptions): SprtElo {
+/**
+ * An estimate without the bias of stopping early: the test is seen as a bounded motion. Its Elo,
+ * with the 95 % interval `ci`, is logistic, whatever the bounds are in.
+ */
+export function sprtElo(results: Results, options: SprtEloOptions) {
   const { alpha = 0.05, beta = 0.05 } = options;
   const a = Math.log(beta / (1 - alpha));
   const b = Math.log((1 - beta) / alpha);
@@ -186,7 +178,7 @@ export function sprtElo(results: Results, options: SprtEloOptions): SprtElo {
     a,
     b,
     elo: at(0.5),
-    ci: [at(0.025), at(0.975)],
+    ci: [at(0.025), at(0.975)] as const,
     LOS: chance(0),
     LLR: llr(results, options),
   };
@@ -219,17 +211,8 @@ export interface SprtCalculatorOptions {
   readonly rmsBias: number;
 }
 
-/** Forecast of a sequential test for a change of a given strength. */
-export interface SprtForecast {
-  readonly passChance: number;
-  readonly games: number;
-}
-
-const upper = Math.log(19);
-const lower = -upper;
-
 /** The chance to pass and the games it takes, for a change worth `elo`; NaN if impossible. */
-export function sprtForecast(options: SprtCalculatorOptions, elo: number): SprtForecast {
+export function sprtForecast(options: SprtCalculatorOptions, elo: number) {
   const variance = (1 - options.drawRatio) / 4 - (scoreOf(options.rmsBias) - 0.5) ** 2;
   if (!(variance > 0)) return { passChance: NaN, games: NaN };
   const score = (value: number) =>
@@ -254,17 +237,10 @@ export function sprtForecast(options: SprtCalculatorOptions, elo: number): SprtF
 /** The parameters of a question about results, as texts. */
 export type EloQuery = Readonly<Record<string, string | undefined>>;
 
-export interface PlainElo {
-  readonly elo: number;
-  /** 95 %. */
-  readonly ci: readonly [number, number];
-  readonly LOS: number;
-}
-
 const gamesMax = 2 ** 32;
 
 /** Estimates strength from given results; with bounds, as those of a sequential test. */
-export function calculateElo(query: EloQuery): PlainElo | SprtElo {
+export function calculateElo(query: EloQuery) {
   const results = readResults(query);
   // One bound alone is no test.
   if (query.elo0 === undefined || query.elo1 === undefined) {
@@ -274,12 +250,12 @@ export function calculateElo(query: EloQuery): PlainElo | SprtElo {
   const elo0 = readNumber(query, 'elo0');
   const elo1 = readNumber(query, 'elo1');
   const model = query.elo_model ?? 'normalized';
-  demand(eloModels.includes(model), `elo_model: unknown: ${model}`);
+  demand(isEloModel(model), `elo_model: unknown: ${model}`);
   demand(elo1 >= elo0 + 0.5, 'elo1: must be at least elo0 + 0.5');
   demand(Math.abs(elo0) <= 10 && Math.abs(elo1) <= 10, 'elo0, elo1: must be from -10 to 10');
   const known = model !== 'BayesElo' || results.wins + results.losses + results.draws > 0;
   demand(known, 'elo_model: BayesElo needs W, D and L');
-  return sprtElo(results, { elo0, elo1, model: model as EloModel });
+  return sprtElo(results, { elo0, elo1, model });
 }
 
 const pairKeys = ['LL', 'LD', 'DDWL', 'WD', 'WW'];

@@ -1,37 +1,36 @@
 import { crc32 } from 'node:zlib';
+import {
+  decimal,
+  document,
+  list,
+  oneOf,
+  optional,
+  orElse,
+  required,
+  text,
+  type ValueOf,
+} from '../protocol/rules.ts';
 
-export interface SpsaParam {
-  readonly name: string;
-  readonly start: number;
-  readonly min: number;
-  readonly max: number;
-  readonly c_end: number;
-  readonly r_end: number;
-  readonly c: number;
-  readonly a_end: number;
-  readonly a: number;
-  theta: number;
-}
+type SpsaParam = ValueOf<typeof paramRule>;
+const ends = ['start', 'min', 'max', 'c_end', 'r_end'] as const;
+const paramRule = document({
+  ...required(text, 'name'),
+  ...required(decimal, ...ends, 'c', 'a_end', 'a', 'theta'),
+});
 
 /** One parameter at one moment of the tuning. */
-export interface SpsaSample {
-  readonly theta: number;
-  readonly R: number;
-  readonly c: number;
-}
+type SpsaSample = ValueOf<typeof sampleRule>;
+const sampleRule = document(required(decimal, 'theta', 'R', 'c'));
 
 /** A tuning as it is stored with its run. */
-export interface Spsa {
-  readonly algorithm?: 'classic' | undefined;
-  readonly A: number;
-  readonly alpha: number;
-  readonly gamma: number;
-  readonly raw_params: string;
-  iter: number;
-  readonly num_iter: number;
-  readonly params: readonly SpsaParam[];
-  param_history?: SpsaSample[][];
-}
+export type Spsa = ValueOf<typeof spsaRule>;
+export const spsaRule = document({
+  ...required(decimal, 'A', 'alpha', 'gamma', 'iter', 'num_iter'),
+  ...required(list(paramRule), 'params'),
+  ...orElse('', text, 'raw_params'),
+  ...optional(oneOf('classic'), 'algorithm'),
+  ...optional(list(list(sampleRule)), 'param_history'),
+});
 
 export interface SpsaOptions {
   /** `name,start,min,max,c_end,r_end`, one parameter a line. */
@@ -62,36 +61,22 @@ export function newSpsa({
   return { algorithm: 'classic', ...common };
 }
 
-/** Size of a parameter's trials (`c`), and gain with which results move it (`R`). */
-export interface SpsaStep {
-  readonly c: number;
-  readonly R: number;
-}
-
-/** The step of one parameter for results asked for at this iteration. */
+/**
+ * The step of one parameter for results asked for at this iteration: size of its trials (`c`), and
+ * gain with which results move it (`R`).
+ */
 export function spsaStep(
   { A, alpha, gamma }: Pick<Spsa, 'A' | 'alpha' | 'gamma'>,
   param: Pick<SpsaParam, 'a' | 'c'>,
   iter: number,
-): SpsaStep {
+) {
   const k = iter + 1;
   const c = param.c / k ** gamma;
   return { c, R: param.a / (A + k) ** alpha / c ** 2 };
 }
 
 /** Parameters for a worker's games: the new engine one way from theta, the base the other. */
-export interface SpsaTrial {
-  readonly w_params: readonly {
-    readonly name: string;
-    readonly value: number;
-    readonly c: number;
-    readonly R: number;
-    readonly flip: Flip;
-  }[];
-  readonly b_params: readonly { readonly name: string; readonly value: number }[];
-}
-
-export function spsaTrial(spsa: Spsa, flips: readonly Flip[]): SpsaTrial {
+export function spsaTrial(spsa: Spsa, flips: readonly Flip[]) {
   const tried = spsa.params.map((param, at) => {
     const flip = flips[at] as Flip;
     return { param, flip, ...spsaStep(spsa, param, spsa.iter) };
@@ -122,13 +107,16 @@ export function updateSpsa(spsa: Spsa, outcome: SpsaOutcome): void {
   const steps = spsa.params.map((param) => spsaStep(spsa, param, outcome.iter));
   spsa.iter += outcome.num_games / 2;
   for (const [at, param] of spsa.params.entries()) {
-    const { R, c } = steps[at] as SpsaStep;
+    const { R, c } = steps[at] as (typeof steps)[number];
     param.theta = within(param, param.theta + R * c * result * (flips[at] as Flip));
   }
   const period = historyPeriod(spsa.num_iter, spsa.params.length);
   const history = spsa.param_history ?? [];
   if (period === 0 || history.length + 1 > spsa.iter / period) return;
-  history.push(spsa.params.map(({ theta }, at) => ({ theta, ...(steps[at] as SpsaStep) })));
+  const sample = ({ theta }: SpsaParam, at: number) => {
+    return { theta, ...(steps[at] as (typeof steps)[number]) };
+  };
+  history.push(spsa.params.map(sample));
   spsa.param_history = history;
 }
 
@@ -191,19 +179,14 @@ export function flipsSignature(bytes: Uint8Array): number {
 }
 
 /** One moment of a tuning: how far it was, and where each parameter stood. */
-export interface SpsaChartRow {
+interface SpsaChartRow {
   readonly iter_ratio: number;
   readonly values: readonly number[];
   readonly c_values?: readonly number[];
 }
 
-export interface SpsaChart {
-  readonly param_names: readonly string[];
-  readonly chart_rows: readonly SpsaChartRow[];
-}
-
 /** The way of all parameters from their start to where they stand. */
-export function spsaChart(spsa: Spsa): SpsaChart {
+export function spsaChart(spsa: Spsa) {
   const { params, num_iter, param_history: history = [] } = spsa;
   const iterations = sampleIterations(spsa, history);
   const rows: SpsaChartRow[] = [{ iter_ratio: 0, values: params.map(({ start }) => start) }];

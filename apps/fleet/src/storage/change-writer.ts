@@ -11,20 +11,10 @@ import { actionRow, runRow, taskRow, upserts, withoutNul } from './rows.ts';
 export interface ChangeWriterOptions {
   readonly database: Database<FleetSchema>;
   /** World whose records are written, as they are when the writing begins. */
-  readonly fleet: World;
+  readonly world: World;
   /** Fencing number: writes are void once another primary has written with a higher one. */
   readonly fence: number;
   readonly clock: Clock;
-}
-
-export interface ChangeWriterStats {
-  /** Decisions that were stored. */
-  readonly decisions: number;
-  /** Transactions that stored them. */
-  readonly transactions: number;
-  readonly failures: number;
-  /** Records that wait to be written. */
-  readonly waiting: number;
 }
 
 /** Delay before a failed write is tried again, in milliseconds. */
@@ -57,11 +47,14 @@ export class ChangeWriter {
     this.#fence = fenceQuery(options);
   }
 
-  get stats(): ChangeWriterStats {
-    const waiting = this.#pending.size;
-    const decisions = this.#decisions;
-    const transactions = this.#transactions;
-    return { decisions, transactions, failures: this.#failures, waiting };
+  /** Decisions that were stored, the transactions that did it, and records that wait for one. */
+  get stats() {
+    return {
+      decisions: this.#decisions,
+      transactions: this.#transactions,
+      failures: this.#failures,
+      waiting: this.#pending.size,
+    };
   }
 
   /** Throws `DATABASE_BUSY` if so much waits to be stored that no more should be decided. */
@@ -178,11 +171,11 @@ export class ChangeWriter {
   }
 
   #blockedQueries(names: ReadonlySet<string>): CompiledQuery[] {
-    const { fleet, database } = this.#options;
+    const { world, database } = this.#options;
     const rows: BlockedWorkerRow[] = [];
     const gone: string[] = [];
     for (const name of names) {
-      const worker = fleet.blocked.get(name);
+      const worker = world.blocked.get(name);
       if (worker === undefined) gone.push(name);
       else rows.push({ ...worker, worker_name: name, message: withoutNul(worker.message) });
     }

@@ -8,7 +8,8 @@ export interface FleetSchema {
   readonly blocked_workers: BlockedWorkerRow;
   readonly pgns: PgnRow;
   readonly nns: NetRow;
-  readonly books: BookRow;
+  /** An entry is JSON. */
+  readonly books: { readonly name: string; readonly entry: string };
   readonly primary_instance: { readonly id: number; readonly fence: number };
   readonly contributors: ContributorRow;
   readonly top_month: ContributorRow;
@@ -94,12 +95,6 @@ export interface NetRow {
   readonly first_id: string | null;
   readonly last_date: number | null;
   readonly last_id: string | null;
-}
-
-export interface BookRow {
-  readonly name: string;
-  /** JSON of a book's entry. */
-  readonly entry: string;
 }
 
 /** Counted contributions to a finished run. */

@@ -1,11 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock } from 'spillway';
 import type { Database } from 'spillway-sql';
 import type { StoredWorld } from '../world/manage.ts';
 import type { Action, RunRecord, TaskRecord } from '../world/records.ts';
 import { Run } from '../world/run.ts';
-import type { BlockedWorker, World } from '../world/world.ts';
-import { ChangeWriter } from './change-writer.ts';
+import type { BlockedWorker } from '../world/world.ts';
 import type { FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
 import { fleetMigrations } from './migrations.ts';
 import { actionRow, badTaskRecord, runRecord, taskRecord } from './rows.ts';
@@ -50,11 +48,6 @@ export class FleetStorage {
     const { kysely } = this.database;
     const row = await kysely.selectFrom('primary_instance').select('fence').executeTakeFirst();
     return row?.fence ?? 0;
-  }
-
-  /** Writes what the fleet decides, as long as no other instance has a greater fence. */
-  writer(fleet: World, fence: number, clock: Clock): ChangeWriter {
-    return new ChangeWriter({ database: this.database, fleet, fence, clock });
   }
 
   /** Any run with all its tasks, by its id in whatever case. */

@@ -10,14 +10,6 @@ export const fleetTables: MovedTables = {
   isMoved: (table) => table !== 'primary_instance',
 };
 
-/** A piece of a file below the data folder; pieces follow each other. */
-export type ExportPiece = {
-  readonly file: string;
-  /** Offset of these bytes in the file. */
-  readonly at: number;
-  readonly base64: string;
-};
-
 export interface ExportOptions {
   /** As for `Database.open`. */
   readonly database: string;
@@ -46,7 +38,7 @@ export function isFilePath(path: string): boolean {
   return fileFolders.includes(folder) && isPlain;
 }
 
-async function* pieces({ data, onGone }: ExportOptions): AsyncGenerator<ExportPiece> {
+async function* pieces({ data, onGone }: ExportOptions) {
   for (const folder of fileFolders) {
     const found = await readdir(join(data, folder), {
       recursive: true,
@@ -61,11 +53,8 @@ async function* pieces({ data, onGone }: ExportOptions): AsyncGenerator<ExportPi
   }
 }
 
-async function* piecesOf(
-  path: string,
-  file: string,
-  onGone: ExportOptions['onGone'],
-): AsyncGenerator<ExportPiece> {
+/** The pieces of a file below the data folder, each with its offset; they follow each other. */
+async function* piecesOf(path: string, file: string, onGone: ExportOptions['onGone']) {
   const opened = await open(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
     onGone(file);

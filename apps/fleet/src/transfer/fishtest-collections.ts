@@ -1,20 +1,22 @@
 import { patterns } from '../protocol/patterns.ts';
-import { flag, pattern, type Rule, text } from '../protocol/read-request.ts';
-import type { ActionRow, BlockedWorkerRow, NetRow, UserRow } from '../storage/fleet-schema.ts';
+import {
+  document,
+  flag,
+  moment,
+  momentIn,
+  optional,
+  orElse,
+  pattern,
+  type Rule,
+  required,
+  text,
+  whole,
+} from '../protocol/rules.ts';
+import type { NetRow, UserRow } from '../storage/fleet-schema.ts';
 import { runRow, type UpsertTable, withoutNul } from '../storage/rows.ts';
 import { impossibleHash } from '../users/password.ts';
-import {
-  DocumentFault,
-  decimal,
-  document,
-  objectId,
-  optional,
-  reader,
-  readRun,
-  required,
-  texts,
-  whole,
-} from './fishtest-records.ts';
+import { objectId, texts } from '../world/records.ts';
+import { DocumentFault, reader, readRun } from './fishtest-records.ts';
 
 /** A document of fishtest as rows of our tables. */
 export interface Entry {
@@ -36,17 +38,16 @@ export interface Collection {
   readonly read: (value: unknown, onLeftOut: (path: string) => void) => Entry;
 }
 
-const name: Rule = { title: 'a name', type: 'string', minLength: 1, maxLength: 200 };
+const name: Rule<string> = { title: 'a name', type: 'string', minLength: 1, maxLength: 200 };
 
-type RawUser = Omit<UserRow, 'groups' | 'password_hash'> & { readonly groups: readonly string[] };
-const readUser = reader<RawUser>(
+const readUser = reader(
   {
     ...required(name, 'username'),
-    ...optional(decimal, 0, 'registration_time'),
-    ...optional(flag, false, 'pending', 'blocked'),
-    ...optional(text, '', 'email', 'tests_repo'),
-    ...optional(texts, [], 'groups'),
-    ...optional(whole(0), 16, 'machine_limit'),
+    ...orElse(0, moment, 'registration_time'),
+    ...orElse(false, flag, 'pending', 'blocked'),
+    ...orElse('', text, 'email', 'tests_repo'),
+    ...orElse([], texts, 'groups'),
+    ...orElse(16, whole(0), 'machine_limit'),
   },
   ['_id', 'password'],
 );
@@ -69,18 +70,14 @@ const users: Collection = {
   },
 };
 
-interface RawNet extends Pick<NetRow, 'name' | 'user' | 'downloads' | 'is_master'> {
-  readonly first_test?: { readonly date: number; readonly id: string };
-  readonly last_test?: { readonly date: number; readonly id: string };
-}
-const test = document({ ...required(decimal, 'date'), ...required(objectId, 'id') });
-const readNet = reader<RawNet>(
+const test = document({ ...required(moment, 'date'), ...required(objectId, 'id') });
+const readNet = reader(
   {
     ...required(pattern(patterns.netName, 'the name of a net'), 'name'),
     ...required(name, 'user'),
-    ...optional(whole(0), 0, 'downloads'),
-    ...optional(flag, false, 'is_master'),
-    ...optional(test, undefined, 'first_test', 'last_test'),
+    ...orElse(0, whole(0), 'downloads'),
+    ...orElse(false, flag, 'is_master'),
+    ...optional(test, 'first_test', 'last_test'),
   },
   ['_id'],
 );
@@ -103,12 +100,12 @@ const nns: Collection = {
   },
 };
 
-const readWorker = reader<BlockedWorkerRow & { readonly blocked: boolean }>(
+const readWorker = reader(
   {
     ...required(name, 'worker_name'),
     ...required(flag, 'blocked'),
-    ...optional(text, '', 'message'),
-    ...optional(decimal, 0, 'last_updated'),
+    ...orElse('', text, 'message'),
+    ...orElse(0, moment, 'last_updated'),
   },
   ['_id'],
 );
@@ -124,15 +121,15 @@ const workers: Collection = {
   },
 };
 
-/** Rows of one statement have the same columns. */
-const readAction = reader<Partial<ActionRow> & { readonly _id: string }>({
+const readAction = reader({
   ...required(objectId, '_id'),
-  ...required(decimal, 'time'),
+  ...required(momentIn(1_000), 'time'),
   ...required(name, 'action', 'username'),
-  ...optional(text, undefined, 'run', 'worker', 'message', 'user', 'nn'),
-  ...optional(objectId, undefined, 'run_id'),
-  ...optional(whole(0), undefined, 'task_id'),
+  ...optional(text, 'run', 'worker', 'message', 'user', 'nn'),
+  ...optional(objectId, 'run_id'),
+  ...optional(whole(0), 'task_id'),
 });
+/** Rows of one statement have the same columns. */
 const absent = ['run_id', 'run', 'task_id', 'worker', 'message', 'user', 'nn'];
 const noAction = Object.fromEntries(absent.map((column) => [column, null]));
 

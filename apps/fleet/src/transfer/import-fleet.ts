@@ -19,18 +19,13 @@ export interface ImportOptions {
   readonly replace: boolean;
 }
 
-export interface Imported {
-  readonly rows: number;
-  readonly files: number;
-}
-
 /** Time for which a server that crashed keeps others from a database that is not a file. */
 const leaseMs = 5_000;
 /** A lock is free at once when its holder dies, so that others need not wait for it. */
 const lockMsMax = 500;
 
 /** Reads all of an export into the database, or nothing; no server may run meanwhile. */
-export async function importFleet(options: ImportOptions): Promise<Imported> {
+export async function importFleet(options: ImportOptions) {
   const { data, source, replace } = options;
   await using parts = new AsyncDisposableStack();
   const { database, claim: mine } = await openTarget(options.database, parts);

@@ -1,9 +1,25 @@
-import { longName, type StoredWorkerInfo } from '../protocol/read-request.ts';
+import { longName } from '../protocol/read-request.ts';
+import {
+  type DocumentOf,
+  decimal,
+  document,
+  flag,
+  list,
+  moment,
+  optional,
+  orElse,
+  pattern,
+  type Rule,
+  required,
+  text,
+  type ValueOf,
+  whole,
+} from '../protocol/rules.ts';
 import type { ResidualColor } from '../statistics/run-statistics.ts';
-import type { Sprt } from '../statistics/sprt.ts';
-import type { Spsa } from '../statistics/spsa.ts';
+import { sprtRule } from '../statistics/sprt.ts';
+import { spsaRule } from '../statistics/spsa.ts';
+import { timeControlPattern } from '../statistics/time-control.ts';
 import type { Run, Task } from './run.ts';
-import type { Stats } from './world.ts';
 
 /** A task that was set aside; `id` is its place in the run's list of bad tasks. */
 export interface PurgedTask {
@@ -30,82 +46,92 @@ export interface Decision<Reply> {
   readonly changes: Changes;
 }
 
+const count = whole(0);
+export const objectId: Rule<string> = pattern(/^[0-9a-f]{24}$/, 'an object id');
+export const timeControl: Rule<string> = pattern(timeControlPattern, 'a time control');
+export const texts: Rule<readonly string[]> = list(text);
+
+const anyList: Rule<readonly number[]> = { title: 'a list', type: 'array' };
+
+/** Results of games: of a task, or of a run as the sum of its tasks. */
+export type Stats = ValueOf<typeof statsRule>;
+const statsRule = document({
+  ...required(count, 'wins', 'losses', 'draws'),
+  ...orElse(0, count, 'crashes', 'time_losses'),
+  ...required(list(count, 5), 'pentanomial'),
+});
+
+/** Description of a worker by itself, with two fields of the server; old ones had fewer. */
+export type StoredWorkerInfo = Readonly<ValueOf<typeof workerRule>>;
+const workerRule = document({
+  ...required(text, 'username', 'unique_key'),
+  ...required(whole(1), 'concurrency'),
+  ...orElse('?', text, 'uname', 'compiler', 'ARCH'),
+  ...orElse('unknown', text, 'worker_arch'),
+  ...orElse(['?', '?'], texts, 'architecture'),
+  /** The memory in MiB. */
+  ...orElse(0, count, 'max_memory', 'version'),
+  ...orElse(1, whole(1), 'min_threads'),
+  ...orElse([0, 0, 0], anyList, 'python_version', 'gcc_version'),
+  ...orElse(false, flag, 'modified', 'near_github_api_limit'),
+  ...orElse(0, decimal, 'nps'),
+  ...orElse('?.?.?.?', text, 'remote_addr'),
+  ...orElse('?', text, 'country_code'),
+});
+
 /** Subject and conditions of a run, as workers get them. */
-export interface RunArgs {
-  readonly base_tag: string;
-  readonly new_tag: string;
-  readonly msg_base: string;
-  readonly msg_new: string;
-  info: string;
-  readonly base_nets: readonly string[];
-  readonly new_nets: readonly string[];
-  num_games: number;
-  readonly tc: string;
-  readonly new_tc: string;
-  readonly book: string;
-  readonly book_depth: string;
-  readonly threads: number;
-  readonly resolved_base: string;
-  readonly resolved_new: string;
-  readonly base_options: string;
-  readonly new_options: string;
-  readonly base_signature: string;
-  readonly new_signature: string;
-  readonly username: string;
-  readonly tests_repo: string;
-  readonly master_repo?: string;
-  auto_purge: boolean;
-  throughput: number;
-  itp: number;
-  priority: number;
-  readonly adjudication: boolean;
-  readonly arch_filter?: string;
-  readonly compiler?: string;
-  readonly sprt?: Sprt;
-  readonly spsa?: Spsa;
-}
+export type RunArgs = DocumentOf<typeof argsShape>;
+export const argsShape = {
+  ...required(text, 'base_tag', 'new_tag', 'resolved_base', 'resolved_new', 'username', 'book'),
+  ...required(timeControl, 'tc', 'new_tc'),
+  ...required(whole(1), 'num_games', 'threads'),
+  ...orElse('', text, 'msg_base', 'msg_new', 'info', 'base_options', 'new_options'),
+  ...orElse('', text, 'base_signature', 'new_signature', 'tests_repo'),
+  ...orElse([], texts, 'base_nets', 'new_nets'),
+  ...orElse('8', text, 'book_depth'),
+  ...optional(text, 'master_repo', 'arch_filter', 'compiler'),
+  ...orElse(false, flag, 'auto_purge'),
+  ...orElse(true, flag, 'adjudication'),
+  ...orElse(100, decimal, 'throughput', 'itp'),
+  ...orElse(0, decimal, 'priority'),
+  ...optional(sprtRule, 'sprt'),
+  ...optional(spsaRule, 'spsa'),
+};
 
 /** A run as it is stored, without its tasks; times are UNIX milliseconds. */
-export interface RunRecord {
-  readonly _id: string;
-  readonly version: number;
-  readonly start_time: number;
-  last_updated: number;
-  readonly tc_base: number;
-  readonly rescheduled_from?: string;
-  approved: boolean;
-  approver: string;
-  finished: boolean;
-  deleted: boolean;
-  failed: boolean;
-  failures: number;
-  is_green: boolean;
-  is_yellow: boolean;
-  workers: number;
-  cores: number;
-  committed_games: number;
-  total_games: number;
-  results: Stats;
-  nps: number;
-  games_per_minute: number;
-  readonly args: RunArgs;
-}
+export type RunRecord = DocumentOf<typeof runShape> & { readonly args: RunArgs };
+export const runShape = {
+  ...required(objectId, '_id'),
+  ...required(moment, 'start_time', 'last_updated'),
+  ...required(decimal, 'tc_base'),
+  ...required(statsRule, 'results'),
+  ...required(flag, 'finished'),
+  ...orElse(0, count, 'failures', 'workers', 'cores', 'committed_games', 'total_games'),
+  ...orElse(0, decimal, 'nps', 'games_per_minute'),
+  ...orElse(24, count, 'version'),
+  ...orElse(false, flag, 'approved', 'deleted', 'failed', 'is_green', 'is_yellow'),
+  ...orElse('', text, 'approver'),
+  ...optional(objectId, 'rescheduled_from'),
+};
+
+const flips = document({ ...required(count, 'iter'), ...required(anyList, 'packed_flips') });
 
 /** A task as it is stored; its place in the run's list is its id. */
-export interface TaskRecord {
-  readonly num_games: number;
-  active: boolean;
-  last_updated: number;
-  readonly start: number;
-  /** Replaced, never changed in place: replies may still hold the last one. */
-  stats: Stats;
-  worker_info: StoredWorkerInfo;
-  bad?: true;
-  spsa_params?: { readonly iter: number; readonly packed_flips: readonly number[] };
-}
+export type TaskRecord = DocumentOf<typeof taskShape>;
+export const taskShape = {
+  ...required(count, 'num_games'),
+  /** Replaced, never changed in place: replies may still hold the last ones. */
+  ...required(statsRule, 'stats'),
+  ...required(workerRule, 'worker_info'),
+  ...required(moment, 'last_updated'),
+  ...orElse(false, flag, 'active'),
+  ...orElse(0, count, 'start'),
+  ...optional(flag, 'bad'),
+  ...optional(flips, 'spsa_params'),
+};
 
 /** A task that was purged, with the results it had. */
-export interface BadTaskRecord extends Readonly<Omit<TaskRecord, 'bad'>> {
+export interface BadTaskRecord extends Readonly<TaskRecord> {
   readonly task_id: number;
   readonly bad: true;
   readonly residual: number;

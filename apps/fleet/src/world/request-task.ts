@@ -1,10 +1,17 @@
 import { runInNewContext } from 'node:vm';
 import { architectures } from '../protocol/patterns.ts';
-import { type StoredWorkerInfo, shortName, type WorkerInfo } from '../protocol/read-request.ts';
+import { shortName, type WorkerInfo } from '../protocol/read-request.ts';
 import { gameDuration, timeControlRatio } from '../statistics/time-control.ts';
-import { Changes, type Decision, type RunArgs, taskAction } from './records.ts';
+import {
+  Changes,
+  type Decision,
+  type RunArgs,
+  type Stats,
+  type StoredWorkerInfo,
+  taskAction,
+} from './records.ts';
 import type { Run, Task } from './run.ts';
-import type { Stats, World } from './world.ts';
+import type { World } from './world.ts';
 
 export interface TaskRequest {
   readonly info: StoredWorkerInfo;

@@ -1,12 +1,19 @@
 import { createHash } from 'node:crypto';
-import { type StoredWorkerInfo, shortName } from '../protocol/read-request.ts';
+import { shortName } from '../protocol/read-request.ts';
 import { eloEstimate } from '../statistics/elo.ts';
 import { fixedGamesState } from '../statistics/run-statistics.ts';
 import { sprtElo } from '../statistics/sprt.ts';
 import { gameDuration, remainingHours } from '../statistics/time-control.ts';
-import type { BadTaskRecord, RunArgs, RunRecord, TaskRecord } from './records.ts';
+import type {
+  BadTaskRecord,
+  RunArgs,
+  RunRecord,
+  Stats,
+  StoredWorkerInfo,
+  TaskRecord,
+} from './records.ts';
 import { type ArchFilter, archFilter, hashSize } from './request-task.ts';
-import { addDifference, gamesOf, type Stats, WorkerTotals, zeroStats } from './world.ts';
+import { addDifference, gamesOf, WorkerTotals, zeroStats } from './world.ts';
 
 /** Nodes per second of the machine that time controls are made for. */
 const referenceNps = 628_000;
@@ -285,7 +292,7 @@ export function finishedText(run: Run): string {
 }
 
 /** Strength of the change with its 95 % interval, and the chance that it is positive. */
-export function strengthOf(run: Run): { elo: number; low: number; high: number; los: number } {
+export function strengthOf(run: Run) {
   const { results } = run.record;
   const { sprt } = run.args;
   if (sprt === undefined) {
@@ -298,16 +305,11 @@ export function strengthOf(run: Run): { elo: number; low: number; high: number; 
 }
 
 /** Outcome of a run: green passed, yellow failed although it won more games than it lost. */
-export interface Colours {
-  readonly is_green: boolean;
-  readonly is_yellow: boolean;
-}
-
 export function colours({
   finished,
   results,
   args: { sprt, spsa },
-}: Pick<RunRecord, 'finished' | 'results' | 'args'>): Colours {
+}: Pick<RunRecord, 'finished' | 'results' | 'args'>) {
   if (!finished || spsa !== undefined) return { is_green: false, is_yellow: false };
   const state = sprt === undefined ? fixedGamesState(results) : sprt.state;
   const is_yellow = state === 'rejected' && results.wins > results.losses;

@@ -9,17 +9,10 @@ import {
   worstWorker,
 } from '../statistics/run-statistics.ts';
 import { updateSprt } from '../statistics/sprt.ts';
-import {
-  type Flip,
-  flipsSignature,
-  packFlips,
-  type SpsaTrial,
-  spsaTrial,
-  updateSpsa,
-} from '../statistics/spsa.ts';
-import { Changes, type Decision, runAction, taskAction } from './records.ts';
+import { type Flip, flipsSignature, packFlips, spsaTrial, updateSpsa } from '../statistics/spsa.ts';
+import { Changes, type Decision, runAction, type Stats, taskAction } from './records.ts';
 import { type BadTaskMark, finishedText, type Run, type Task } from './run.ts';
-import { crashOrTime, crashOrTimeText, gamesOf, type Stats, type World } from './world.ts';
+import { crashOrTime, crashOrTimeText, gamesOf, type World } from './world.ts';
 
 export interface TaskUpdate {
   readonly info: WorkerInfo;
@@ -104,7 +97,7 @@ function tune(task: Task, results: SpsaResults): void {
 export function requestSpsa(
   world: World,
   task: Task,
-): Decision<Alive | (SpsaTrial & { readonly sig: number; readonly task_alive: true })> {
+): Decision<Alive | (ReturnType<typeof spsaTrial> & { sig: number; task_alive: true })> {
   const changes = new Changes();
   const { spsa } = task.run.args;
   if (spsa === undefined) throw fleetError('REQUEST_REFUSED', `Not a tuning: ${task.run.id}`);
@@ -146,17 +139,12 @@ function finish(world: World, run: Run, changes: Changes): void {
 /** CPU hours that a user's workers must have given before their word can stop a run. */
 const trustedHours = 1000;
 
-/** Answer to a worker, or the error to answer with after the changes are stored. */
-export interface StopReply {
-  readonly refused?: SpillwayError;
-}
-
-/** A worker says that the run itself is broken. */
+/** A worker says that the run itself is broken. It is told what refused it once that is stored. */
 export function stopByWorker(
   world: World,
   task: Task,
   { message, cpuHours = -1 }: { readonly message: string; readonly cpuHours?: number | undefined },
-): Decision<StopReply> {
+): Decision<{ readonly refused?: SpillwayError }> {
   const changes = new Changes();
   const now = world.clock.now();
   const { run } = task;

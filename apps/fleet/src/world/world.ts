@@ -2,7 +2,7 @@ import type { Clock, Random } from 'spillway';
 import { fleetError } from '../errors.ts';
 import type { WorkerInfo } from '../protocol/read-request.ts';
 import type { WorkerPairs } from '../statistics/run-statistics.ts';
-import type { Changes, TaskRecord } from './records.ts';
+import type { Changes, Stats, TaskRecord } from './records.ts';
 import type { Run, Task } from './run.ts';
 
 /** Reference to a task in a request. */
@@ -33,12 +33,6 @@ export interface BlockedWorker {
   last_updated: number;
 }
 
-export interface WorldStats {
-  readonly unfinishedRuns: number;
-  readonly activeTasks: number;
-  readonly blockedWorkers: number;
-}
-
 /**
  * All runs and workers in memory, found by whatever a request names; no look-up costs more with
  * more tasks. A decision is a function of the world and an input: it changes the world at once and
@@ -65,7 +59,7 @@ export class World {
     this.random = random;
   }
 
-  get stats(): WorldStats {
+  get stats() {
     let activeTasks = 0;
     for (const run of this.unfinished) activeTasks += run.activeTasks.size;
     const { unfinished, blocked } = this;
@@ -299,16 +293,6 @@ export class WorkerTotals {
       pentanomial[at] = sum;
     }
   }
-}
-
-/** Results of games: of a task, or of a run as the sum of its tasks. */
-export interface Stats {
-  wins: number;
-  losses: number;
-  draws: number;
-  crashes: number;
-  time_losses: number;
-  pentanomial: number[];
 }
 
 export function zeroStats(): Stats {

@@ -16,40 +16,32 @@ import {
 import { eloEstimate } from '../../statistics/elo.ts';
 import { fixedGamesState } from '../../statistics/run-statistics.ts';
 import { ltcFrom, remainingHours } from '../../statistics/time-control.ts';
-import type { RunArgs, RunRecord } from '../../world/records.ts';
+import type { RunArgs, RunRecord, Stats } from '../../world/records.ts';
 import { type RunStatus, statusOf } from '../../world/run.ts';
-import { gamesOf, type Stats } from '../../world/world.ts';
+import { gamesOf } from '../../world/world.ts';
 import { pairBars } from './pair-bars.ts';
 
-/** The state of a run in a word, and the shape that goes with it. */
-export interface RunState {
-  readonly name: StateName;
-  readonly word: string;
-}
-
-const openStates: Readonly<Record<Exclude<RunStatus, 'finished'>, RunState>> = {
-  active: { name: 'active', word: 'Active' },
-  waiting: { name: 'paused', word: 'Waiting' },
-  pending: { name: 'pending', word: 'Pending' },
-  failed: { name: 'failed', word: 'Failed' },
+const openStates: Readonly<Record<Exclude<RunStatus, 'finished'>, [StateName, word: string]>> = {
+  active: ['active', 'Active'],
+  waiting: ['paused', 'Waiting'],
+  pending: ['pending', 'Pending'],
+  failed: ['failed', 'Failed'],
 };
 
-export function stateOf(record: RunRecord): RunState {
+/** The state of a run in a word, after the shape that goes with it. */
+export function stateOf(record: RunRecord): [StateName, word: string] {
   const { is_green, is_yellow, args, results } = record;
   const status = statusOf(record);
   if (status !== 'finished') return openStates[status];
-  if (is_green) return { name: 'accepted', word: 'Accepted' };
-  if (is_yellow) return { name: 'ahead', word: 'Rejected, ahead' };
+  if (is_green) return ['accepted', 'Accepted'];
+  if (is_yellow) return ['ahead', 'Rejected, ahead'];
+  if (args.spsa !== undefined) return ['done', 'Tuned'];
   const decision = args.sprt === undefined ? fixedGamesState(results) : args.sprt.state;
-  if (args.spsa === undefined && decision === 'rejected') {
-    return { name: 'rejected', word: 'Rejected' };
-  }
-  return { name: 'done', word: args.spsa === undefined ? 'Undecided' : 'Tuned' };
+  return decision === 'rejected' ? ['rejected', 'Rejected'] : ['done', 'Undecided'];
 }
 
 export function statePill(record: RunRecord): Html {
-  const { name, word } = stateOf(record);
-  return state(name, word);
+  return state(...stateOf(record));
 }
 
 const veryLongSeconds = 150;

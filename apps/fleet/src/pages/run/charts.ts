@@ -4,8 +4,9 @@ import { eloEstimate } from '../../statistics/elo.ts';
 import { llr } from '../../statistics/llr.ts';
 import type { Sprt } from '../../statistics/sprt.ts';
 import { type Spsa, spsaChart } from '../../statistics/spsa.ts';
+import type { Stats } from '../../world/records.ts';
 import type { Run } from '../../world/run.ts';
-import { addDifference, type Stats, zeroStats } from '../../world/world.ts';
+import { addDifference, zeroStats } from '../../world/world.ts';
 
 const pointsMax = 120;
 

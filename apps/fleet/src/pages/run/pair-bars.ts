@@ -1,6 +1,6 @@
 import { type Html, html } from 'spillway-http';
 import { decimal, percent } from 'spillway-http/kit';
-import type { Stats } from '../../world/world.ts';
+import type { Stats } from '../../world/records.ts';
 
 const pairNames = ['two losses', 'a loss and a draw', 'even', 'a win and a draw', 'two wins'];
 const pairPoints = ['0', '½', '1', '1½', '2'];

@@ -2,7 +2,6 @@ import { type Html, html } from 'spillway-http';
 import { card, decimal, facts, percent, signed, unknown } from 'spillway-http/kit';
 import { normalizedEloLine } from '../../statistics/elo.ts';
 import {
-  type Range,
   type RawStatistics,
   rawStatistics,
   type SampleStatistics,
@@ -69,7 +68,7 @@ function context(run: Run, raw: RawStatistics): Html {
 function sample(one: SampleStatistics): Html {
   const list = (numbers: readonly number[], digits: number) =>
     numbers.map((value) => decimal(value, digits)).join(', ');
-  const between = ({ value, low, high }: Range, digits: number) =>
+  const between = ({ value, low, high }: SampleStatistics['score'], digits: number) =>
     `${decimal(value, digits)} (${decimal(low, digits)} to ${decimal(high, digits)})`;
   const { test, elo } = one;
   const isEmpty = one.games === 0;

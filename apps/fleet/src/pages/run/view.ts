@@ -84,7 +84,7 @@ function verdictOf(run: Run, now: number): Html {
   }
   if (record.deleted) return tell('Deleted.', 'It is in no list any more.');
   if (record.finished) {
-    const { word } = stateOf(record);
+    const [, word] = stateOf(record);
     const [text, tone] = endings[word] ?? ['Without a verdict,'];
     const verdict = tone === undefined ? 'Ended.' : `${word}.`;
     return tell(verdict, `${text} after ${decimal(games)} games.`, tone);
