@@ -237,6 +237,7 @@ while at <= #ARGV do
   key = key + count
   at = at + count * 3 + 1
 end
-if made then finish(#told) end
+-- Told before it is written, which nobody can see: a user who may not publish changes nothing.
 if #told > 0 then redis.call('PUBLISH', ARGV[4], table.concat(told, '\\0')) end
+if made then finish(#told) end
 return answer`);
