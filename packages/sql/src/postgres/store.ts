@@ -45,18 +45,15 @@ import {
 import type { RunIn } from '../connection.ts';
 import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
-import { guardMigration } from './decision-guard.ts';
-import { applySql, decisionMigration, decisionNames } from './decision-schema.ts';
+import { decisionNames, decisionStatements } from './decision-schema.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
 import {
+  applySql,
   commitSql,
   listSql,
-  newsMigration,
-  readMigration,
   readSql,
   relaxedCommitSql,
-  storeMigrations,
-  versionMigration,
+  storeStatements,
 } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
@@ -157,14 +154,8 @@ export class PostgresStore implements Store, Part {
     { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
   ): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
-    const later = [
-      decisionMigration,
-      versionMigration,
-      readMigration,
-      newsMigration,
-      guardMigration,
-    ];
-    await migrate(target, [...storeMigrations, ...later], options);
+    const statements = [...storeStatements, ...decisionStatements];
+    await migrate(target, [{ number: 1, name: 'store', statements }], options);
     return new PostgresStore(engine, ownsEngine);
   }
 
