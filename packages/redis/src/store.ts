@@ -173,13 +173,19 @@ export class RedisStore implements Store, Part {
   async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
     checkStoreList(prefix, options);
     const { max, after = '', signal } = options;
-    const keys = [this.#keys.state, this.#keys.names];
-    const args = [prefix, String(max), after, this.#keys.records];
-    const { rows } = await this.#ask(listScript, { keys, args, signal });
-    return Array.from({ length: rows.length / 2 }, (_, at) => ({
-      name: rows[2 * at] as string,
-      ...(recordOf(rows[2 * at + 1]) as StoredRecord),
-    }));
+    const { state, names, records } = this.#keys;
+    const keys = [state, names];
+    const found: NamedRecord[] = [];
+    let behind = after;
+    do {
+      const args = [prefix, String(max - found.length), behind, records];
+      const { rows } = await this.#ask(listScript, { keys, args, signal });
+      behind = rows[0] as string;
+      for (let at = 1; at < rows.length; at += 2) {
+        found.push({ name: rows[at] as string, ...(recordOf(rows[at + 1]) as StoredRecord) });
+      }
+    } while (found.length < max && behind !== '');
+    return found;
   }
 
   apply(
