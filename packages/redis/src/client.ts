@@ -29,7 +29,7 @@ interface NodeRedisSentinel {
 interface OwnSentinel {
   on(event: 'error', listener: () => void): unknown;
   connect(): Promise<unknown>;
-  destroy(): unknown;
+  destroy(): Promise<unknown>;
   sendCommand(isReadonly: boolean, args: string[], options: object): Promise<unknown>;
   subscribe(channel: string, listener: Listener): Promise<unknown>;
 }
@@ -104,7 +104,7 @@ async function connectSentinel(given: NodeRedisSentinel): Promise<RedisLink> {
     send: (args) => client.sendCommand(false, args, asText),
     isOneServer: true,
     reset: () => {},
-    close: () => void client.destroy(),
+    close: () => void client.destroy().catch(() => {}),
   });
 }
 

@@ -1,5 +1,5 @@
 import {
-  type Batch,
+  Batch,
   type BatchGroup,
   type CloseOptions,
   type Durability,
@@ -8,6 +8,7 @@ import {
   type NamedRecord,
   type Part,
   type RunOptions,
+  SpillwayError,
   type Store,
   type StoreApplied,
   type StoreCallOptions,
@@ -37,7 +38,6 @@ import {
   positive,
   SeenTime,
   settle,
-  storeQueue,
   tracedCommit,
   untilAborted,
   word,
@@ -114,9 +114,11 @@ export class PostgresStore implements Store, Part {
     this.#ownsEngine = ownsEngine;
     this.#engine = engine;
     this.#watcher = new PostgresWatcher(engine);
-    const bounds = { queueMax, deadlineMs, clock };
-    this.#commits = storeQueue({ ...bounds, send: (group) => this.#send(group) });
-    this.#decisions = storeQueue({ ...bounds, send: (group) => this.#decide(group) });
+    const full = (waiting: number) =>
+      new SpillwayError('LANE_FULL', `the store's queue is full: ${waiting} commits wait`);
+    const bounds = { queueMax, deadlineMs, clock, full };
+    this.#commits = new Batch({ ...bounds, call: (group) => this.#send(group) });
+    this.#decisions = new Batch({ ...bounds, call: (group) => this.#decide(group) });
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
