@@ -14,19 +14,29 @@ interface NodeRedisClient {
 }
 
 interface NodeRedisCluster {
+  readonly masters: readonly { readonly client?: unknown }[];
   getSlotRandomNode(slot: number): unknown;
-  sendCommand(key: string, isReadonly: boolean, args: string[]): Promise<unknown>;
+  sendCommand(key: string, isReadonly: boolean, args: string[], options: object): Promise<unknown>;
   subscribe(channel: string, listener: Listener): Promise<unknown>;
 }
 
 interface NodeRedisSentinel {
   acquire(): Promise<unknown>;
-  sendCommand(isReadonly: boolean, args: string[]): Promise<unknown>;
+  duplicate(overrides: object): unknown;
+}
+
+/** A Sentinel client as this file uses a duplicate of it. */
+interface OwnSentinel {
+  on(event: 'error', listener: () => void): unknown;
+  connect(): Promise<unknown>;
+  destroy(): Promise<unknown>;
+  sendCommand(isReadonly: boolean, args: string[], options: object): Promise<unknown>;
   subscribe(channel: string, listener: Listener): Promise<unknown>;
 }
 
 interface IoRedisClient {
   readonly options: object;
+  readonly isCluster?: boolean;
   call(command: string, ...args: string[]): Promise<unknown>;
   duplicate(): unknown;
 }
@@ -35,6 +45,8 @@ interface IoRedisClient {
 export interface RedisLink {
   /** Commands go out in the order of the calls, all to the server that holds the store. */
   send(args: readonly string[]): Promise<unknown>;
+  /** False if a command may be sent again to another server, while the one after it is not. */
+  readonly isOneServer: boolean;
   readonly isReady: boolean;
   /** Hears a channel; `restored` is called each time when messages may have been missed. */
   subscribe(channel: string, heard: Listener, restored: () => void): RedisSubscription;
@@ -54,20 +66,46 @@ export interface RedisLinkOptions {
   /** A key that lives on the server of the store. */
   readonly key: string;
   readonly connectMs: number;
+  /** Replicas that `WAIT` shall wait for. */
+  readonly replicasMin: number;
 }
 
 /** Opens a connection of its own for an address, or uses a client that was given. */
 export async function openLink(options: RedisLinkOptions): Promise<RedisLink> {
-  const { url, client, key, connectMs } = options;
+  const { url, client, key, connectMs, replicasMin } = options;
   if (client === undefined) return await connect(url as string, connectMs);
-  if ('call' in client) return ioredisLink(client);
+  if ('call' in client) return ioredisLink(client, replicasMin);
+  if ('acquire' in client) return await connectSentinel(client);
   if ('getSlotRandomNode' in client) {
-    return managedLink(client, (args) => client.sendCommand(key, false, args));
+    for (const node of client.masters) checkNoQueue(node.client, 'defaults.disableOfflineQueue');
+    const send = (args: string[]) => client.sendCommand(key, false, args, asText);
+    return managedLink(client, { send, isOneServer: false, ...foreign });
   }
-  if ('acquire' in client) return managedLink(client, (args) => client.sendCommand(false, args));
-  const hasQueue = client.options?.disableOfflineQueue !== true;
-  check(!hasQueue, 'client', 'made with disableOfflineQueue: true', false);
+  checkNoQueue(client, 'disableOfflineQueue');
   return nodeRedisLink(client as ReturnType<typeof createClient>);
+}
+
+function checkNoQueue(client: unknown, option: string): void {
+  // A node of a cluster may not have been connected to yet.
+  const hasQueue = client !== undefined && !Object(client).options?.disableOfflineQueue;
+  check(!hasQueue, 'client', `made with ${option}: true`, false);
+}
+
+/**
+ * Connects a duplicate of a Sentinel client. The client itself would send a command again whose
+ * answer was lost, to the next master even, and two that come at once by two connections.
+ */
+async function connectSentinel(given: NodeRedisSentinel): Promise<RedisLink> {
+  const own = { maxCommandRediscovers: 0, reserveClient: true, masterPoolSize: 1 };
+  const client = given.duplicate(own) as OwnSentinel;
+  client.on('error', () => {});
+  await client.connect();
+  return managedLink(client, {
+    send: (args) => client.sendCommand(false, args, asText),
+    isOneServer: true,
+    reset: () => {},
+    close: () => void client.destroy().catch(() => {}),
+  });
 }
 
 async function connect(url: string, connectMs: number): Promise<RedisLink> {
@@ -94,10 +132,11 @@ async function connect(url: string, connectMs: number): Promise<RedisLink> {
 }
 
 /**
- * Takes the client's own time limit off a command: the store has one, and at 8,000 commands a
- * second the client keeps 40,000 timers, since each stays for five seconds after the answer.
+ * Options of each command. Answers are text, whatever types the client was made to give. It has no
+ * time limit of the client: the store has one, and at 8,000 commands a second the client keeps
+ * 40,000 timers, since each stays for five seconds after the answer.
  */
-const noTimeout = { timeout: 0 };
+const asText = { timeout: 0, typeMapping: {} };
 
 /** A client that was given is neither closed nor replaced. */
 const foreign = { reset: () => {}, close: () => {} };
@@ -107,7 +146,8 @@ function nodeRedisLink(
   own: Pick<RedisLink, 'reset' | 'close'> = foreign,
 ): RedisLink {
   return {
-    send: (args) => client.sendCommand(args, noTimeout),
+    send: (args) => client.sendCommand(args, asText),
+    isOneServer: true,
     get isReady() {
       return client.isReady;
     },
@@ -144,8 +184,13 @@ function nodeRedisLink(
 
 /** Clusters and Sentinels keep their own connections and do not tell when one was replaced. */
 function managedLink(
-  client: NodeRedisCluster | NodeRedisSentinel,
-  send: (args: string[]) => Promise<unknown>,
+  client: Pick<OwnSentinel, 'subscribe'>,
+  {
+    send,
+    ...own
+  }: Pick<RedisLink, 'isOneServer' | 'reset' | 'close'> & {
+    readonly send: (args: string[]) => Promise<unknown>;
+  },
 ): RedisLink {
   return {
     send: (args) => send([...args]),
@@ -161,7 +206,7 @@ function managedLink(
         },
       };
     },
-    ...foreign,
+    ...own,
   };
 }
 
@@ -182,16 +227,23 @@ const needed = {
   maxRetriesPerRequest: 0,
   keyPrefix: '',
 } as const;
+/** A cluster runs a command twice as well if it tries again after a connection was lost. */
+const neededOfCluster = { ...needed, retryDelayOnFailover: 0 } as const;
 
-function ioredisLink(client: IoRedisClient): RedisLink {
+function ioredisLink(client: IoRedisClient, replicasMin: number): RedisLink {
   const all = client.options as Record<string, unknown>;
+  const { isCluster = false } = client;
   const options = { ...all, ...(all.redisOptions as object | undefined) } as typeof all;
-  for (const [name, value] of Object.entries(needed)) {
+  for (const [name, value] of Object.entries(isCluster ? neededOfCluster : needed)) {
     const given = options[name] ?? '';
     check(given === value, `client.options.${name}`, JSON.stringify(value), given);
   }
+  // It sends WAIT to any of the servers.
+  const rule = '0 with a Cluster of ioredis; one of node-redis can wait';
+  check(!isCluster || replicasMin === 0, 'replicasMin', rule, replicasMin);
   return {
     send: ([command, ...args]) => client.call(command as string, ...args),
+    isOneServer: !isCluster,
     get isReady() {
       return (client as { readonly status?: string }).status === 'ready';
     },

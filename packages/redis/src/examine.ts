@@ -1,6 +1,17 @@
 import { type Durability, SpillwayError } from 'spillway';
 import type { RedisLink } from './client.ts';
-import { readScript } from './scripts.ts';
+import { commitScript } from './scripts.ts';
+
+/** The keys of a store. */
+export interface StoreKeys {
+  readonly state: string;
+  readonly names: string;
+  readonly expiries: string;
+  /** The start of every record's key; the name follows. */
+  readonly records: string;
+  /** The channel on which changes are told. */
+  readonly channel: string;
+}
 
 const versionMin = [6, 2];
 
@@ -8,7 +19,7 @@ const versionMin = [6, 2];
  * Refuses a server that is too old, full, a replica, or one that may throw away our records; gives
  * the loss that a commit survives without replicas.
  */
-export async function examine(link: RedisLink, stateKey: string): Promise<Durability> {
+export async function examine(link: RedisLink, keys: StoreKeys): Promise<Durability> {
   const sections = ['server', 'replication', 'memory', 'persistence'];
   const info = (await Promise.all(sections.map((name) => link.send(['INFO', name])))).join('');
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
@@ -27,10 +38,15 @@ export async function examine(link: RedisLink, stateKey: string): Promise<Durabi
     refuse(`maxmemory-policy ${policy} may remove records; set it to noeviction`);
   }
   // MGET finds nothing in a key of another type, and SET replaces it.
-  const type = await link.send(['TYPE', stateKey]);
-  if (type !== 'none' && type !== 'string') refuse(`${stateKey} is a ${type}, no store's state`);
-  // A write: a full server and a user without rights are found out now.
-  await link.send(['EVAL', readScript.lua, '1', stateKey, '', '', 'touch']);
+  const { state, names, expiries, records, channel } = keys;
+  const type = await link.send(['TYPE', state]);
+  if (type !== 'none' && type !== 'string') refuse(`${state} is a ${type}, no store's state`);
+  // Writes a record that nobody can name, and removes it: a full server and a user without some
+  // right are found out now.
+  const words = ['4', state, names, expiries, `${records}\0`, '', '', records, channel];
+  for (const value of ['1', '']) {
+    await link.send(['EVAL', commitScript.lua, ...words, '1', '', value, '1']);
+  }
   if (field('aof_enabled') === '0') return 'none';
   // Managed servers forbid CONFIG.
   const setting = await link.send(['CONFIG', 'GET', 'appendfsync']).catch(() => '');

@@ -23,7 +23,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
 const remedies: Readonly<Record<string, string>> = {
   MISCONF: 'the server cannot write to its disk: see its log',
   NOAUTH: 'give a password in the address',
-  NOPERM: 'let the user run scripts, INFO, PUBLISH and SUBSCRIBE on the keys of the store',
+  NOPERM: 'let the user run scripts, all that they call, and INFO, on ~{name}* and &{name}*',
   OOM: 'raise maxmemory of the server',
   READONLY: 'give the address of the master',
   WRONGPASS: 'check the user and the password of the address',
@@ -41,7 +41,8 @@ export function redisError(error: unknown, { doubt }: { readonly doubt: boolean 
   // Wrong use and a bad address are told as they are.
   if (error instanceof AssertionError || error instanceof TypeError) return error;
   // Errors of a script are told as `ERR … script: …, on @user_script:1.` by some servers.
-  const word = /^(?:ERR )?([A-Z]+)\b/.exec(error.message)?.[1] ?? '';
+  const isDenied = /^ERR The user executing the script can't/.test(error.message);
+  const word = isDenied ? 'NOPERM' : (/^(?:ERR )?([A-Z]+)\b/.exec(error.message)?.[1] ?? '');
   const code = codes[word];
   if (code !== undefined) {
     const remedy = remedies[word];
@@ -56,8 +57,11 @@ export function redisError(error: unknown, { doubt }: { readonly doubt: boolean 
   const lost = new SpillwayError('DATABASE_LOST', `redis: ${error.message || error.name}`, {
     cause: error,
   });
-  const wasSent = !unsent.has(error.constructor.name) && !/writeable/.test(error.message);
-  return doubt && wasSent ? inDoubt(lost) : lost;
+  const isUnsent =
+    unsent.has(error.constructor.name) || /writeable|queue is full/.test(error.message);
+  // A Sentinel client looks for the master first.
+  const hadConnection = Object(error).syscall !== 'connect';
+  return doubt && !isUnsent && hadConnection ? inDoubt(lost) : lost;
 }
 
 /** The failure of opening a store, with what to do. */

@@ -44,7 +44,7 @@ import {
 import { openLink, type RedisClient, type RedisLink } from './client.ts';
 import { CommitGroups, type PendingCommit } from './commit-groups.ts';
 import { decisionScripts } from './decisions.ts';
-import { examine } from './examine.ts';
+import { examine, type StoreKeys } from './examine.ts';
 import { openingError, redisError } from './fault.ts';
 import { commitScript, listScript, readScript, type Script } from './scripts.ts';
 import { Watcher } from './watcher.ts';
@@ -89,10 +89,7 @@ export class RedisStore implements Store, Part {
   readonly #replicasMin: number;
   readonly #commits: CommitGroups;
   readonly #watcher: Watcher;
-  readonly #keys: { readonly state: string; readonly names: string; readonly expiries: string };
-  /** The start of every record's key; the name follows. */
-  readonly #records: string;
-  readonly #channel: string;
+  readonly #keys: StoreKeys;
   readonly #seen = new SeenTime();
   /** Calls that were sent and are not answered, given up or not. */
   #inFlight = 0;
@@ -111,12 +108,8 @@ export class RedisStore implements Store, Part {
     this.#deadlineMs = deadlineMs;
     this.#replicasMin = replicasMin;
     this.#queueMax = queueMax;
-    // The braces keep all keys of a store on one server of a cluster.
-    const tag = tagOf(name);
-    this.#keys = { state: `${tag}.state`, names: `${tag}.names`, expiries: `${tag}.expiries` };
-    this.#records = `${tag}:`;
-    this.#channel = `${tag}.changed`;
-    this.#watcher = new Watcher(link, this.#channel);
+    this.#keys = keysOf(name);
+    this.#watcher = new Watcher(link, this.#keys.channel);
     this.#commits = new CommitGroups(queueMax, (group) => this.#commitAll(group));
     this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
@@ -133,18 +126,19 @@ export class RedisStore implements Store, Part {
       replicasMin: or(integer(0), 0),
       clock: or(clockRule, systemClock),
     });
-    const { url, client, name, deadlineMs, clock } = settings;
+    const { url, client, name, deadlineMs, replicasMin, clock } = settings;
     // The address is left out of the message: there may be a password in it.
     const given = [url && 'url', client && 'client'].filter(Boolean);
     check(given.length === 1, 'url', 'given, or else client', given);
     check(!/[{}]/.test(name), 'name', 'without { and }', name);
-    const key = `${tagOf(name)}.state`;
-    const connecting = openLink({ url, client, key, connectMs: deadlineMs });
+    const keys = keysOf(name);
+    const place = { url, client, key: keys.state, connectMs: deadlineMs };
+    const connecting = openLink({ ...place, replicasMin });
     using limit = deadline(clock, deadlineMs);
     let link: RedisLink | undefined;
     try {
       link = await untilAborted(connecting, limit.signal);
-      const durability = await untilAborted(examine(link, key), limit.signal);
+      const durability = await untilAborted(examine(link, keys), limit.signal);
       return new RedisStore(link, durability, settings);
     } catch (error) {
       if (link !== undefined) link.close();
@@ -170,7 +164,7 @@ export class RedisStore implements Store, Part {
 
   async read(names: readonly string[], { signal }: StoreCallOptions = {}): Promise<StoreReading> {
     checkStoreNames(names);
-    const keys = [this.#keys.state, ...names.map((name) => this.#records + name)];
+    const keys = [this.#keys.state, ...names.map((name) => this.#keys.records + name)];
     const touch = this.#replicasMin > 0 ? 'touch' : '';
     const { now, rows } = await this.#ask(readScript, { keys, args: [touch], signal });
     return { now, records: rows.map(recordOf) };
@@ -179,13 +173,19 @@ export class RedisStore implements Store, Part {
   async list(prefix: string, options: StoreListOptions): Promise<readonly NamedRecord[]> {
     checkStoreList(prefix, options);
     const { max, after = '', signal } = options;
-    const keys = [this.#keys.state, this.#keys.names];
-    const args = [prefix, String(max), after, this.#records];
-    const { rows } = await this.#ask(listScript, { keys, args, signal });
-    return Array.from({ length: rows.length / 2 }, (_, at) => ({
-      name: rows[2 * at] as string,
-      ...(recordOf(rows[2 * at + 1]) as StoredRecord),
-    }));
+    const { state, names, records } = this.#keys;
+    const keys = [state, names];
+    const found: NamedRecord[] = [];
+    let behind = after;
+    do {
+      const args = [prefix, String(max - found.length), behind, records];
+      const { rows } = await this.#ask(listScript, { keys, args, signal });
+      behind = rows[0] as string;
+      for (let at = 1; at < rows.length; at += 2) {
+        found.push({ name: rows[at] as string, ...(recordOf(rows[at + 1]) as StoredRecord) });
+      }
+    } while (found.length < max && behind !== '');
+    return found;
   }
 
   apply(
@@ -197,9 +197,9 @@ export class RedisStore implements Store, Part {
     checkStoreNames([name]);
     const script = decisionScripts.get(decision.name);
     if (script === undefined) return undefined;
-    const { state, names, expiries } = this.#keys;
-    const keys = [state, names, expiries, this.#records + name];
-    const args = [this.#records, jsonText(argument)];
+    const { state, names, expiries, records } = this.#keys;
+    const keys = [state, names, expiries, records + name];
+    const args = [records, jsonText(argument)];
     const answer = this.#ask(script, { keys, args, signal, doubt: true });
     return answer.then(({ now, rows }) => ({ now, answer: JSON.parse(rows[0] as string) as Json }));
   }
@@ -242,13 +242,13 @@ export class RedisStore implements Store, Part {
 
   /** Makes a group of commits by one call of the script. */
   async #commitAll(group: readonly PendingCommit[]): Promise<void> {
-    const { state, names, expiries } = this.#keys;
+    const { state, names, expiries, records, channel } = this.#keys;
     const keys = [state, names, expiries];
-    const args = [this.#records, this.#channel];
+    const args = [records, channel];
     for (const { changes, values } of group) {
       args.push(String(changes.length));
       for (const [at, { name, ifVersion, ttlMs, checkOnly }] of changes.entries()) {
-        keys.push(this.#records + name);
+        keys.push(records + name);
         args.push(ifVersion === undefined ? '' : String(ifVersion), values[at] ?? '');
         args.push(checkOnly ? 'check' : String(ttlMs ?? ''));
       }
@@ -323,6 +323,7 @@ export class RedisStore implements Store, Part {
 
   async #untilReplicated(answer: Promise<unknown>, doubt: boolean): Promise<unknown> {
     const wait = ['WAIT', String(this.#replicasMin), String(Math.ceil(0.8 * this.#deadlineMs))];
+    if (!this.#link.isOneServer) await answer;
     const [done, count] = await Promise.allSettled([answer, this.#link.send(wait)]);
     if (done.status === 'rejected') throw done.reason;
     if (count.status === 'fulfilled' && Number(count.value) >= this.#replicasMin) {
@@ -370,6 +371,14 @@ function recordOf(row: unknown): StoredRecord | undefined {
   return { value, version: Number(row.slice(0, first)), expiresAt };
 }
 
-function tagOf(name: string): string {
-  return `{${name}}`;
+function keysOf(name: string): StoreKeys {
+  // The braces keep all keys of a store on one server of a cluster.
+  const tag = `{${name}}`;
+  return {
+    state: `${tag}.state`,
+    names: `${tag}.names`,
+    expiries: `${tag}.expiries`,
+    records: `${tag}:`,
+    channel: `${tag}.changed`,
+  };
 }

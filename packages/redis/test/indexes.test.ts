@@ -67,4 +67,31 @@ describe('the indexes of a RedisStore', requires('redis-server'), () => {
     assert.deepEqual(await server.ask('ZRANGE', '{spillway}.names', '0', '-1'), ['a']);
     assert.equal(await server.ask('EXISTS', '{spillway}:r'), 0);
   });
+
+  it('list in pieces what has mostly expired, so that others are answered meanwhile', async () => {
+    await using server = await RedisServer.start();
+    await using store = await RedisStore.open({ url: server.url });
+    const names = Array.from({ length: 20_000 }, (_, at) => `n${String(at).padStart(5, '0')}`);
+    for (const from of [0, 10_000]) {
+      const some = names.slice(from, from + 10_000);
+      await store.commit(some.map((name) => ({ name, value: 1, ttlMs: 60_000 })));
+    }
+    for (const name of ['n04999', 'n05000', 'n12345', 'n2'])
+      await store.commit([{ name, value: 2 }]);
+    await passOn((...command) => server.ask(...command), 120_000);
+    const scripts = async () => {
+      const stats = String(await server.ask('INFO', 'commandstats'));
+      const counts = stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g);
+      return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+    };
+    const before = await scripts();
+    const listed = async (prefix: string, max: number, after?: string) =>
+      (await store.list(prefix, { max, after })).map(({ name }) => name);
+    assert.deepEqual(await listed('n', 10), ['n04999', 'n05000', 'n12345', 'n2']);
+    assert.ok((await scripts()) >= before + 4, 'no call looks at them all');
+    assert.deepEqual(await listed('', 2), ['n04999', 'n05000']);
+    assert.deepEqual(await listed('n', 9, 'n05000'), ['n12345', 'n2']);
+    assert.deepEqual(await listed('n1', 9), ['n12345']);
+    assert.deepEqual(await listed('n3', 9), []);
+  });
 });

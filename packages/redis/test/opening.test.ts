@@ -59,6 +59,31 @@ describe('opening a RedisStore', requires('redis-server'), () => {
     await refused({ url }, 'DATABASE_UNUSABLE', /eval.*; let the user run scripts/i);
   });
 
+  it('refuses a user who may run scripts, but not all that they call', async () => {
+    await using server = await RedisServer.start();
+    const all = ['on', '>p', '~{spillway}*', '&{spillway}*', '+@all'];
+    const url = `redis://app:p@127.0.0.1:${server.port}`;
+    // A user of Redis 7 has no channel, unless it is given some.
+    for (const taken of ['resetchannels', '-publish', '-@sortedset', '-mset', '-del']) {
+      await server.ask('ACL', 'SETUSER', 'app', 'reset', ...all, taken);
+      await refused({ url }, 'DATABASE_UNUSABLE', /The user.*can't.*; let the user run/);
+    }
+    await server.ask('ACL', 'SETUSER', 'app', 'reset', ...all);
+    await using store = await RedisStore.open({ url });
+    await store.commit([{ name: 'a', value: 1 }]);
+    await server.ask('ACL', 'SETUSER', 'app', 'resetchannels');
+    // What is refused is not done.
+    const denied = { code: 'DATABASE_UNUSABLE', message: /can't publish/ };
+    while (!store.ready) await new Promise(setImmediate);
+    await assert.rejects(store.commit([{ name: 'a', value: 2 }]), denied);
+    assert.equal((await store.read(['a'])).records[0]?.value, 1);
+    // Nothing is left of what the opening tried.
+    assert.deepEqual(
+      (await store.list('', { max: 9 })).map(({ name }) => name),
+      ['a'],
+    );
+  });
+
   it('refuses a server that is too old', async () => {
     await using stack = new AsyncDisposableStack();
     const server = stack.use(await RedisServer.start());

@@ -66,7 +66,7 @@ export {
   StoreLink,
 } from './shared/store-link.ts';
 export { nodeSqlite } from './sqlite/node-sqlite.ts';
-export { SeenTime, storeQueue } from './store/server-store.ts';
+export { SeenTime } from './store/seen-time.ts';
 export { commitStatements } from './store/sqlite-store.ts';
 export { checkStoreChanges, checkStoreList, checkStoreNames } from './store/store.ts';
 export { Watchers } from './store/watchers.ts';

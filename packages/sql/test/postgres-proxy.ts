@@ -10,9 +10,20 @@ export interface ProxyOptions {
   readonly alter?: Alter | undefined;
   /** Makes the proxy speak TLS to clients that ask for it. */
   readonly certificate?: Certificate | undefined;
+  /** A startup parameter that it refuses, as PgBouncer does. */
+  readonly refuses?: string | undefined;
 }
 
 const sslRequestCode = 80_877_103;
+
+/** The error of PgBouncer 1.18 for a parameter that it does not know. */
+function refusal(parameter: string): Buffer {
+  const message = `unsupported startup parameter: ${parameter}`;
+  const fields = Buffer.from(`SFATAL\0C08P01\0M${message}\0\0`);
+  const head = Buffer.from('E\0\0\0\0');
+  head.writeInt32BE(fields.length + 4, 1);
+  return Buffer.concat([head, fields]);
+}
 
 /** Stands between a client and the server, and can misbehave. */
 export class PostgresProxy implements AsyncDisposable {
@@ -47,8 +58,10 @@ export class PostgresProxy implements AsyncDisposable {
     this.#sockets.add(client.on('error', () => {}));
     client.once('data', (first: Buffer) => {
       const asksForTls = first.length === 8 && first.readInt32BE(4) === sslRequestCode;
-      const { certificate } = this.#options;
-      if (asksForTls && certificate !== undefined) {
+      const { certificate, refuses } = this.#options;
+      if (refuses !== undefined && first.includes(refuses)) {
+        client.end(refusal(refuses));
+      } else if (asksForTls && certificate !== undefined) {
         this.secure += 1;
         client.write('S');
         const secured = new TLSSocket(client, { isServer: true, ...certificate });

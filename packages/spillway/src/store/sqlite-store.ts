@@ -4,7 +4,7 @@ import type { CloseOptions, Part } from '../base/part.ts';
 import { tracedCommit } from '../base/trace.ts';
 import { SqliteFile, type SqliteFileStats } from '../sqlite/file.ts';
 import type { SqlResult, SqlStatement, SqlValue } from '../sqlite/message.ts';
-import { SeenTime } from './server-store.ts';
+import { SeenTime } from './seen-time.ts';
 import {
   checkStoreChanges,
   checkStoreList,

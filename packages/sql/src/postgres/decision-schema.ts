@@ -1,5 +1,8 @@
-import type { Migration } from '../migrate.ts';
-import { purgeSql, timeSql } from './store-schema.ts';
+/**
+ * Returns without an answer if a field is missing, as in a record of another version: in SQL a row
+ * is `not null` only if every field is. A null would count as a bucket with a burst at every call.
+ */
+const leaveUnknown = 'if (s is not null) is false then return; end if;';
 
 /** The records of buckets, with the names of their JSON. */
 const types = [
@@ -71,6 +74,7 @@ const reserve = `create function spillway_bucket_reserve(${head}
     now - spillway_slot_life(r) + (argument -> 'restMs')::double precision);
   step double precision := 1000 / spillway_slot_rate(r, s, at);
 begin
+  ${leaveUnknown}
   answer := jsonb_build_object('at', at, 'stepMs', step, 'round', s.round,
     'ratePerSecond', spillway_slot_rate(r, s, now));
   if n = 0 then return; end if;
@@ -91,6 +95,7 @@ const slow = `create function spillway_bucket_slow(${head}
   is_many boolean := false;
   share double precision;
 begin
+  ${leaveUnknown}
   if now >= s."roundEndsAt" then
     if current >= r."ratePerSecond" then s.halvings := 0; end if;
     s."roundEndsAt" := now + r."roundMs";
@@ -305,6 +310,7 @@ begin
   else
     s := jsonb_populate_record(null::spillway_breaker, value);
   end if;
+  ${leaveUnknown}
   if not s.recent ? id then
     for news in select e from jsonb_array_elements(argument -> 'told') e loop
       s := spillway_breaker_learn(s, argument, news, now);
@@ -340,47 +346,6 @@ end
 $body$`,
 ];
 
-/** Makes decisions one after the other, while the lock on the state keeps commits away. */
-const apply = `create function spillway_store_apply(
-  names text[], decisions text[], arguments text[], seen double precision,
-  seen_wall double precision
-) returns table (now double precision, wall double precision, answer text)
-language plpgsql as $body$
-declare
-  state spillway_store_state;
-  value jsonb;
-  decided record;
-begin
-  select * into strict state from spillway_store_state for update;
-  for i in 1..cardinality(names) loop
-    ${timeSql}
-    now := state.now;
-    select s.value::jsonb into value from spillway_store s
-      where s.name = names[i] and (s.expires_at is null or s.expires_at > now);
-    if decisions[i] = 'bucket/reserve' then
-      select * into strict decided from spillway_bucket_reserve(value, arguments[i]::jsonb, now);
-    elsif decisions[i] = 'bucket/slow' then
-      select * into strict decided from spillway_bucket_slow(value, arguments[i]::jsonb, now);
-    elsif decisions[i] = 'rate/charge' then
-      select * into strict decided from spillway_rate_charge(value, arguments[i]::jsonb, now);
-    else
-      select * into strict decided from spillway_breaker_settle(value, arguments[i]::jsonb, now);
-    end if;
-    if decided.next is not null then
-      state.version := state.version + 1;
-      insert into spillway_store as s (name, value, version, expires_at)
-        values (names[i], decided.next::text, state.version, now + decided.ttl)
-        on conflict (name) do update set value = excluded.value,
-          version = excluded.version, expires_at = excluded.expires_at;
-    end if;
-    answer := decided.answer::text;
-    return next;
-  end loop;
-  update spillway_store_state s set now = state.now, version = state.version, wall = state.wall;
-${purgeSql}
-end
-$body$`;
-
 /** The decisions that {@link PostgresStore} makes on the server. */
 export const decisionNames: ReadonlySet<string> = new Set([
   'breaker/settle',
@@ -389,11 +354,12 @@ export const decisionNames: ReadonlySet<string> = new Set([
   'rate/charge',
 ]);
 
-export const decisionMigration: Migration = {
-  number: 3,
-  name: 'decisions',
-  statements: [...types, ...slots, reserve, slow, ...charge, ...settle, apply],
-};
-
-export const applySql: string =
-  'select now, wall, answer from spillway_store_apply($1, $2, $3, $4, $5)';
+/** The types and functions that decisions need. */
+export const decisionStatements: readonly string[] = [
+  ...types,
+  ...slots,
+  reserve,
+  slow,
+  ...charge,
+  ...settle,
+];

@@ -63,6 +63,8 @@ export class PostgresEngine implements Engine<PostgresStats> {
   /** The address of connections that `LISTEN`. */
   readonly listenUrl: string;
   readonly #config: pg.ClientConfig;
+  /** Settings of the sessions of the pool, which a pooler before the server may refuse. */
+  readonly #limits: pg.ClientConfig;
   /** Clients whose connection broke. */
   readonly #lost = new WeakSet<pg.ClientBase>();
   readonly #sessions = new Set<PostgresSession>();
@@ -92,13 +94,13 @@ export class PostgresEngine implements Engine<PostgresStats> {
       connectionTimeoutMillis: timeout,
       types: { getTypeParser } as pg.CustomTypesConfig,
     };
+    // The server gives up as well, so that a lost client leaves neither work nor locks behind.
+    this.#limits = { statement_timeout: timeout, idle_in_transaction_session_timeout: timeout };
     this.#pool = new pg.Pool({
       ...this.#config,
+      ...this.#limits,
       connectionString: url,
       max: connectionsMax,
-      // The server gives up as well, so that a lost client leaves neither work nor locks behind.
-      statement_timeout: timeout,
-      idle_in_transaction_session_timeout: timeout,
     });
     // An idle connection that is lost is out of the pool already; the next query opens another.
     this.#pool.on('error', () => {});
@@ -202,17 +204,28 @@ export class PostgresEngine implements Engine<PostgresStats> {
     }
   }
 
-  /** Refuses a server that cannot be reached soon, or is too old. */
+  /** Refuses a server that cannot be reached soon, is too old, or has no Unicode. */
   async examine(): Promise<void> {
     const ms = Math.min(Math.ceil(this.deadlineMs), openMsMax);
-    const config = { connectionTimeoutMillis: ms, query_timeout: ms };
+    const config = { ...this.#limits, connectionTimeoutMillis: ms, query_timeout: ms };
     const client = await this.connect(undefined, config);
     try {
-      const { rows } = await client.query("select current_setting('server_version_num') as number");
-      const version = Number(rows[0]?.number);
-      if (version >= versionMin) return;
-      const message = `postgres: version ${version} is too old: ${versionMin} or newer is needed`;
-      throw new SpillwayError('DATABASE_UNUSABLE', message);
+      const refuse = (why: string) => {
+        throw new SpillwayError('DATABASE_UNUSABLE', `postgres: ${why}`);
+      };
+      const setting = (name: string) => `current_setting('${name}') as ${name}`;
+      const names = ['server_version_num', 'server_encoding'];
+      const { rows } = await client.query(`select ${names.map(setting).join(', ')}`);
+      const { server_version_num: text, server_encoding: encoding } = rows[0];
+      const version = Number(text);
+      if (version < versionMin) {
+        refuse(`version ${version} is too old: ${versionMin} or newer is needed`);
+      }
+      // Names would be lost, and their hashes would be others than those that watchers listen to.
+      // SQL_ASCII changes nothing that it is given.
+      if (!/^(UTF8|SQL_ASCII)$/.test(encoding)) {
+        refuse(`the database has the encoding ${encoding}: create one with UTF8`);
+      }
     } finally {
       await this.end(client);
     }

@@ -23,11 +23,15 @@ const codes: Readonly<Record<string, ErrorCode>> = {
 
 /** Faults that somebody has to mend before a store can be opened, by SQLSTATE: what to do. */
 const remedies: Readonly<Record<string, string>> = {
+  '08P01':
+    'let PgBouncer have ignore_startup_parameters = ' +
+    'statement_timeout, idle_in_transaction_session_timeout',
   '25006': 'this server only reads: give the address of the primary',
   '28000': 'check the user of the address, and whom the server lets in',
   '28P01': 'check the user and the password of the address',
   '3D000': 'create the database, or mend its name in the address',
   '42501': 'let the user create tables and functions',
+  '53300': 'raise max_connections of the server, or lower connectionsMax of its clients',
 };
 
 /** The failure of opening a store, with what to do. */
@@ -36,11 +40,14 @@ export function openingError(error: unknown): unknown {
     const message = 'postgres: the address is not a URL; write postgres://user:password@host/name';
     return new SpillwayError('DATABASE_UNUSABLE', message);
   }
-  const state = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
-  const remedy = remedies[state];
-  if (error instanceof Error && remedy !== undefined) {
-    const message = `postgres: ${error.message}; ${remedy}`;
-    return new SpillwayError('DATABASE_UNUSABLE', message, { cause: error });
+  const told = error instanceof SpillwayError ? error.cause : error;
+  const remedy = told instanceof pg.DatabaseError ? remedies[told.code ?? ''] : undefined;
+  if (told instanceof pg.DatabaseError && remedy !== undefined) {
+    const isBusy = told.code === '53300';
+    const message = `postgres: ${told.message}; ${remedy}`;
+    return new SpillwayError(isBusy ? 'DATABASE_BUSY' : 'DATABASE_UNUSABLE', message, {
+      cause: told,
+    });
   }
   if (!(error instanceof SpillwayError && error.code === 'DATABASE_LOST')) return error;
   const message = `${error.message}; check that the server runs, and the address`;

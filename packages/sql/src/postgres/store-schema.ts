@@ -1,31 +1,47 @@
-import type { Migration } from '../migrate.ts';
-
 /** Expired records that one call removes at most. */
 const purgeMax = 100;
 
 /** Removes some expired records. */
-export const purgeSql: string = `  delete from spillway_store s where s.name in (
+const purgeSql = `  delete from spillway_store s where s.name in (
     select e.name from spillway_store e where e.expires_at <= now
       order by e.expires_at limit ${purgeMax});`;
+
+/** The channel of `LISTEN` and `NOTIFY` for the changes of one record. */
+export const notifyPrefix = 'spillway_';
+
+/**
+ * Store time goes on by the differences of the server's clock, from the last commit and from what
+ * the caller has seen last.
+ */
+const timeSql = `wall := extract(epoch from clock_timestamp())::double precision * 1000;
+    state.now := greatest(state.now + greatest(0, wall - coalesce(state.wall, state.now)),
+      seen + greatest(0, wall - seen_wall));
+    state.wall := wall;`;
+
+const tables: readonly string[] = [
+  'create table spillway_store (name text collate "C" primary key, value text not null, ' +
+    'version bigint not null, expires_at double precision)',
+  'create index spillway_store_expiry on spillway_store (expires_at) ' +
+    'where expires_at is not null',
+  'create table spillway_store_state (now double precision not null, ' +
+    'version bigint not null, wall double precision)',
+  'insert into spillway_store_state values (0, 0)',
+];
 
 /**
  * Commits take turns by locking the one row of the state: so versions grow in the order in which
  * commits become visible, no two of them can wait for each other, and nothing changes between
  * check and write. The row stays locked for one write to disk, hence many commits per call.
+ * Versions are microseconds of the server's clock, where they were counted by one: a commit that
+ * did not wait for the disk may be undone by a crash, and readers know its version. Each changed
+ * record is told on a channel of its own: the server wakes nobody but watchers.
  */
-const commitFunction = ({
-  create,
-  parameters,
-  columns,
-  time,
-  next,
-  tell,
-  state,
-}: Parts): string => `
-${create} spillway_store_commit(
+const commit = `
+create function spillway_store_commit(
   ends integer[], names text[], if_versions bigint[], new_values text[], ttls double precision[],
-  is_check boolean[]${parameters}
-) returns table (now double precision, version bigint${columns}) language plpgsql as $body$
+  is_check boolean[], seen double precision, seen_wall double precision, news text[] default null
+) returns table (now double precision, version bigint, wall double precision)
+language plpgsql as $body$
 declare
   at integer := 1;
   last integer;
@@ -34,7 +50,7 @@ declare
 begin
   select * into strict state from spillway_store_state for update;
   foreach last in array ends loop
-${time}
+    ${timeSql}
     now := state.now;
     version := 0;
     for i in at..last loop
@@ -47,7 +63,7 @@ ${time}
       end if;
     end loop;
     if version is not null then
-      state.version := ${next};
+      state.version := greatest(state.version + 1, (wall * 1000)::bigint);
       version := state.version;
       for i in at..last loop
         continue when is_check[i];
@@ -58,123 +74,26 @@ ${time}
             values (names[i], new_values[i], spillway_store_commit.version, now + ttls[i])
             on conflict (name) do update set value = excluded.value,
               version = excluded.version, expires_at = excluded.expires_at;
-        end if;${tell}
+        end if;
+        perform pg_notify('${notifyPrefix}' || md5(names[i]),
+          coalesce(version || ' ' || news[i], ''));
       end loop;
     end if;
     return next;
     at := last + 1;
   end loop;
-  update spillway_store_state s set now = state.now, version = state.version${state};
+  update spillway_store_state s
+    set now = state.now, version = state.version, wall = state.wall;
 ${purgeSql}
 end
 $body$`;
-
-/** Time was the latest of all: it stood still after a commit by a clock that was ahead. */
-const firstParts = {
-  create: 'create function',
-  parameters: '',
-  columns: '',
-  time: `    state.now := greatest(
-      state.now, extract(epoch from clock_timestamp())::double precision * 1000);`,
-  next: 'state.version + 1',
-  tell: '',
-  state: '',
-};
-
-type Parts = typeof firstParts;
-
-/** The channel of `LISTEN` and `NOTIFY` for the changes of one record. */
-export const notifyPrefix = 'spillway_';
-
-/**
- * Store time goes on by the differences of the server's clock, from the last commit and from what
- * the caller has seen last.
- */
-export const timeSql = `wall := extract(epoch from clock_timestamp())::double precision * 1000;
-    state.now := greatest(state.now + greatest(0, wall - coalesce(state.wall, state.now)),
-      seen + greatest(0, wall - seen_wall));
-    state.wall := wall;`;
-
-/** Each changed record is told on a channel of its own: the server wakes nobody but watchers. */
-const secondParts: Parts = {
-  ...firstParts,
-  parameters: ', seen double precision, seen_wall double precision',
-  columns: ', wall double precision',
-  time: `    ${timeSql}`,
-  tell: `
-        perform pg_notify('${notifyPrefix}' || md5(names[i]), '');`,
-  state: ', wall = state.wall',
-};
-
-/**
- * Versions are microseconds of the server's clock, where they were counted by one: a commit that
- * did not wait for the disk may be undone by a crash, and readers know its version.
- */
-const fourthParts: Parts = {
-  ...secondParts,
-  create: 'create or replace function',
-  next: 'greatest(state.version + 1, (wall * 1000)::bigint)',
-};
-
-export const versionMigration: Migration = {
-  number: 4,
-  name: 'versions by the clock',
-  statements: [commitFunction(fourthParts)],
-};
-
-/** A second form of the function: processes of an older version go on to call the first. */
-export const newsMigration: Migration = {
-  number: 6,
-  name: 'news for watchers',
-  statements: [
-    commitFunction({
-      ...fourthParts,
-      parameters: `${fourthParts.parameters}, news text[]`,
-      tell: `
-        perform pg_notify('${notifyPrefix}' || md5(names[i]),
-          coalesce(version || ' ' || news[i], ''));`,
-    }),
-  ],
-};
-
-/** The tables and functions that {@link PostgresStore} needs. */
-export const storeMigrations: readonly Migration[] = [
-  {
-    number: 1,
-    name: 'records',
-    statements: [
-      'create table spillway_store (name text collate "C" primary key, value text not null, ' +
-        'version bigint not null, expires_at double precision)',
-      'create index spillway_store_expiry on spillway_store (expires_at) ' +
-        'where expires_at is not null',
-      'create table spillway_store_state ' +
-        '(now double precision not null, version bigint not null)',
-      'insert into spillway_store_state values (0, 0)',
-      commitFunction(firstParts),
-    ],
-  },
-  {
-    number: 2,
-    name: 'time by differences, and telling of changes',
-    statements: [
-      'alter table spillway_store_state add column wall double precision',
-      'drop function spillway_store_commit' +
-        '(integer[], text[], bigint[], text[], double precision[], boolean[])',
-      commitFunction(secondParts),
-    ],
-  },
-];
 
 /**
  * A function, since the server keeps its plan: it takes half as long as the same statement, which
  * is planned each time (2026-11), and a pooler between cannot forget it. `stable`: it sees all as
  * of the moment at which it was called.
  */
-export const readMigration: Migration = {
-  number: 5,
-  name: 'reading by a function',
-  statements: [
-    `
+const read = `
 create function spillway_store_read(
   seen double precision, seen_wall double precision, names text[]
 ) returns table (
@@ -194,9 +113,58 @@ begin
       and (s.expires_at is null or s.expires_at > spillway_store_read.now)
     order by wanted.at;
 end
-$body$`,
-  ],
-};
+$body$`;
+
+/**
+ * Makes decisions one after the other, while the lock on the state keeps commits away. One with an
+ * unknown name, or about a record of another version, has no answer and changes nothing.
+ */
+const apply = `create function spillway_store_apply(
+  names text[], decisions text[], arguments text[], seen double precision,
+  seen_wall double precision
+) returns table (now double precision, wall double precision, answer text)
+language plpgsql as $body$
+declare
+  state spillway_store_state;
+  value jsonb;
+  decided record;
+begin
+  select * into strict state from spillway_store_state for update;
+  for i in 1..cardinality(names) loop
+    ${timeSql}
+    now := state.now;
+    select s.value::jsonb into value from spillway_store s
+      where s.name = names[i] and (s.expires_at is null or s.expires_at > now);
+    if decisions[i] = 'bucket/reserve' then
+      select * into strict decided from spillway_bucket_reserve(value, arguments[i]::jsonb, now);
+    elsif decisions[i] = 'bucket/slow' then
+      select * into strict decided from spillway_bucket_slow(value, arguments[i]::jsonb, now);
+    elsif decisions[i] = 'rate/charge'
+      and coalesce(jsonb_typeof(value), 'array') = 'array' then
+      select * into strict decided from spillway_rate_charge(value, arguments[i]::jsonb, now);
+    elsif decisions[i] = 'breaker/settle' then
+      select * into strict decided from spillway_breaker_settle(value, arguments[i]::jsonb, now);
+    else
+      select null::jsonb as answer, null::jsonb as next, null::double precision as ttl
+        into decided;
+    end if;
+    if decided.next is not null then
+      state.version := state.version + 1;
+      insert into spillway_store as s (name, value, version, expires_at)
+        values (names[i], decided.next::text, state.version, now + decided.ttl)
+        on conflict (name) do update set value = excluded.value,
+          version = excluded.version, expires_at = excluded.expires_at;
+    end if;
+    answer := decided.answer::text;
+    return next;
+  end loop;
+  update spillway_store_state s set now = state.now, version = state.version, wall = state.wall;
+${purgeSql}
+end
+$body$`;
+
+/** The tables and functions of a store, beside those of `decisionStatements`. */
+export const storeStatements: readonly string[] = [...tables, commit, read, apply];
 
 /** The clock is read once, and one statement sees one moment; `$1`, `$2` are what was seen last. */
 const clock = `with wall as materialized
@@ -221,3 +189,6 @@ export const commitSql: string =
 /** The same, not waiting for the disk: a crash may undo it. */
 const relaxed = "(select set_config('synchronous_commit', 'off', true)) as relaxed";
 export const relaxedCommitSql: string = `${commitSql}, ${relaxed}`;
+
+export const applySql: string =
+  'select now, wall, answer from spillway_store_apply($1, $2, $3, $4, $5)';

@@ -1,5 +1,5 @@
 import {
-  type Batch,
+  Batch,
   type BatchGroup,
   type CloseOptions,
   type Durability,
@@ -8,6 +8,7 @@ import {
   type NamedRecord,
   type Part,
   type RunOptions,
+  SpillwayError,
   type Store,
   type StoreApplied,
   type StoreCallOptions,
@@ -37,7 +38,6 @@ import {
   positive,
   SeenTime,
   settle,
-  storeQueue,
   tracedCommit,
   untilAborted,
   word,
@@ -45,18 +45,15 @@ import {
 import type { RunIn } from '../connection.ts';
 import type { DatabaseOptions } from '../database.ts';
 import { migrate } from '../migrate.ts';
-import { guardMigration } from './decision-guard.ts';
-import { applySql, decisionMigration, decisionNames } from './decision-schema.ts';
+import { decisionNames, decisionStatements } from './decision-schema.ts';
 import type { PostgresEngine, PostgresStats } from './engine.ts';
 import {
+  applySql,
   commitSql,
   listSql,
-  newsMigration,
-  readMigration,
   readSql,
   relaxedCommitSql,
-  storeMigrations,
-  versionMigration,
+  storeStatements,
 } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
@@ -117,9 +114,11 @@ export class PostgresStore implements Store, Part {
     this.#ownsEngine = ownsEngine;
     this.#engine = engine;
     this.#watcher = new PostgresWatcher(engine);
-    const bounds = { queueMax, deadlineMs, clock };
-    this.#commits = storeQueue({ ...bounds, send: (group) => this.#send(group) });
-    this.#decisions = storeQueue({ ...bounds, send: (group) => this.#decide(group) });
+    const full = (waiting: number) =>
+      new SpillwayError('LANE_FULL', `the store's queue is full: ${waiting} commits wait`);
+    const bounds = { queueMax, deadlineMs, clock, full };
+    this.#commits = new Batch({ ...bounds, call: (group) => this.#send(group) });
+    this.#decisions = new Batch({ ...bounds, call: (group) => this.#decide(group) });
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
@@ -157,14 +156,8 @@ export class PostgresStore implements Store, Part {
     { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
   ): Promise<PostgresStore> {
     const target = { engine, kind: 'postgres', table: 'spillway_store_migrations' } as const;
-    const later = [
-      decisionMigration,
-      versionMigration,
-      readMigration,
-      newsMigration,
-      guardMigration,
-    ];
-    await migrate(target, [...storeMigrations, ...later], options);
+    const statements = [...storeStatements, ...decisionStatements];
+    await migrate(target, [{ number: 1, name: 'store', statements }], options);
     return new PostgresStore(engine, ownsEngine);
   }
 
