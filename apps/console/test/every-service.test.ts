@@ -70,7 +70,7 @@ async function answered(folder: string, path: string): Promise<void> {
   }
 }
 
-/** Asks more at once than the lane of queries takes, until one is refused. */
+/** Asks more at once than the lane of log searches takes, until one is refused. */
 async function overload(url: string): Promise<void> {
   const query = () =>
     fetch(`${url}/api/actions`, { method: 'POST', body: '{"message":{"$regex":"x"}}' });
@@ -118,10 +118,10 @@ describe('the console beside every service, under demo traffic', () => {
         // A new process has refused nobody yet.
         await end(running.get('fleet') as ChildProcess, 'SIGKILL');
         running.set('fleet', await serve('fleet', data, stack));
-        await page.getByRole('row', { name: /queries/ }).waitFor({ state: 'detached' });
+        await page.getByRole('row', { name: /log_search/ }).waitFor({ state: 'detached' });
       }
       await overload((await ask(join(data, 'fleet'), '/-/stats')).url);
-      const refusing = page.getByRole('row', { name: /queries/ }).getByText(/full/);
+      const refusing = page.getByRole('row', { name: /log_search/ }).getByText(/full/);
       await shown('overload', refusing.waitFor());
       await end(running.get('ingest') as ChildProcess, 'SIGKILL');
       await shown('kill', silence.waitFor());
@@ -131,7 +131,7 @@ describe('the console beside every service, under demo traffic', () => {
     assert.ok(!isLate(), `within ${shownMsMax} ms: ${JSON.stringify(best)}`);
     await page.getByRole('navigation', { name: 'Places' }).getByText('Events').click();
     await page.getByRole('heading', { level: 1, name: 'Events' }).waitFor();
-    await page.locator('.timeline').getByText('lane queries refused its first').first().waitFor();
+    await page.locator('.timeline').getByText('lane log_search refused its first').first().waitFor();
     await page.locator('.timeline').getByText('does not run').first().waitFor();
   });
 });
