@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ClientRequest, get, type IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { Lane } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { createServer } from 'spillway-http';
@@ -46,7 +46,23 @@ async function scene(clock?: VirtualClock) {
       });
     });
   };
-  return { server, lane, stall, read };
+  /** Reads a long answer in some seconds; gives what came of it. */
+  const readSlowly = async (path: string, client: string): Promise<number> => {
+    const answer = await new Promise<IncomingMessage>((begun) => {
+      ask(path, client).once('response', begun);
+    });
+    let length = 0;
+    try {
+      for await (const data of answer) {
+        length += (data as Buffer).length;
+        await sleep(((data as Buffer).length / bytes) * 6_000);
+      }
+    } catch {
+      // It was cut: the length tells.
+    }
+    return length;
+  };
+  return { server, lane, stall, read, readSlowly };
 }
 
 describe('clients that read nothing of long answers', () => {
@@ -63,6 +79,16 @@ describe('clients that read nothing of long answers', () => {
     });
   }
 
+  it('are none of those who read slowly, all at one address', { timeout: 60_000 }, async () => {
+    const { server, lane, read, readSlowly } = await scene();
+    await using _server = server;
+    const slow = [1, 2, 3, 4].map(() => readSlowly('/text', '203.0.113.1'));
+    while (lane.stats.inside < 4) await turn();
+    const [late, ...lengths] = await Promise.all([read('/text', '203.0.113.2'), ...slow]);
+    assert.deepEqual(lengths, [bytes, bytes, bytes, bytes]);
+    assert.equal(late, bytes);
+  });
+
   it('are let be while most permits are held by others', { timeout: 15_000 }, async () => {
     const clock = new VirtualClock();
     const { server, lane, stall, read } = await scene(clock);
@@ -72,7 +98,7 @@ describe('clients that read nothing of long answers', () => {
     );
     const late = read('/text', '203.0.113.9').catch(() => 0);
     while (lane.stats.waiting === 0) await turn();
-    await clock.advance(1_000);
+    await clock.advance(8_000);
     await turn();
     assert.equal(lane.stats.inside, 4);
     assert.equal(lane.stats.outcomes.aborted, 0);

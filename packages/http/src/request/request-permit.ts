@@ -12,7 +12,7 @@ import {
 } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import type { RouteNumbers } from '../operator/routes.ts';
-import { type Reading, StalledReaders } from './stalled-readers.ts';
+import { type Reading, StalledReaders, takenBytes } from './stalled-readers.ts';
 import { isStream, refuseBody } from './unread-body.ts';
 
 /** Header by which a client says for how many milliseconds it waits for the answer. */
@@ -172,7 +172,7 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
     const { socket } = this.#reply.raw;
     const isOver = this.#state === 'done' || this.#state === 'failed';
     if (!isOver || socket === null || socket.writableLength === 0) return undefined;
-    return socket.bytesWritten - socket.writableLength;
+    return takenBytes(socket);
   }
 
   cut(): void {

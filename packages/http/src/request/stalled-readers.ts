@@ -1,7 +1,11 @@
+import type { Socket } from 'node:net';
 import type { Clock } from 'spillway';
 
-/** Milliseconds between two looks at clients that read nothing, while others wait. */
-const lookMs = 250;
+/**
+ * Milliseconds between two looks at clients that read nothing, while others wait. The kernel takes
+ * more of an answer only when a third of its buffer is free, which a slow client needs time for.
+ */
+const lookMs = 2_000;
 /** Clients of one address that hold permits in this way before any is cut. */
 const stalledMin = 4;
 
@@ -19,8 +23,7 @@ export interface Reading {
 /**
  * Cuts clients that ask for long answers and read nothing. Each holds a permit until its deadline,
  * so one address could keep a route from all others. Only while others wait, and only those of an
- * address that holds half of the permits in this way. A slow client by itself is let be: how much
- * it has read of a text that was written at once cannot be seen.
+ * address that holds half of the permits in this way. A slow client that reads on is let be.
  */
 export class StalledReaders implements Disposable {
   readonly #clock: Clock;
@@ -71,4 +74,14 @@ export class StalledReaders implements Disposable {
     }
     this.#timer = this.#clock.after(lookMs, this.#look);
   };
+}
+
+/**
+ * Gives the bytes of a socket's answers that the kernel has taken. A text that is written at once
+ * stays in `writableLength` to its end; what is left of it is in the queue of libuv, by which Node
+ * itself tells a slow socket from a silent one.
+ */
+export function takenBytes(socket: Socket): number {
+  const { _handle } = socket as { readonly _handle?: { readonly writeQueueSize?: number } | null };
+  return socket.bytesWritten - socket.writableLength - (_handle?.writeQueueSize ?? 0);
 }
