@@ -131,7 +131,8 @@ describe('the console beside every service, under demo traffic', () => {
     assert.ok(!isLate(), `within ${shownMsMax} ms: ${JSON.stringify(best)}`);
     await page.getByRole('navigation', { name: 'Places' }).getByText('Events').click();
     await page.getByRole('heading', { level: 1, name: 'Events' }).waitFor();
-    await page.locator('.timeline').getByText('lane log_search refused its first').first().waitFor();
+    const refusal = 'lane log_search refused its first';
+    await page.locator('.timeline').getByText(refusal).first().waitFor();
     await page.locator('.timeline').getByText('does not run').first().waitFor();
   });
 });

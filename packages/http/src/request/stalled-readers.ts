@@ -1,10 +1,8 @@
 import type { Socket } from 'node:net';
 import type { Clock } from 'spillway';
 
-/**
- * Milliseconds between two looks at clients that read nothing, while others wait. The kernel takes
- * more of an answer only when a third of its buffer is free, which a slow client needs time for.
- */
+// The kernel takes more of an answer only when a third of its buffer is free: that may be seconds.
+/** Milliseconds between two looks at clients that read nothing, while others wait. */
 const lookMs = 2_000;
 /** Clients of one address that hold permits in this way before any is cut. */
 const stalledMin = 4;
@@ -77,9 +75,8 @@ export class StalledReaders implements Disposable {
 }
 
 /**
- * Gives the bytes of a socket's answers that the kernel has taken. A text that is written at once
- * stays in `writableLength` to its end; what is left of it is in the queue of libuv, by which Node
- * itself tells a slow socket from a silent one.
+ * Gives the bytes that the kernel has taken. A text stays in `writableLength` to its end; what is
+ * left of it is in the queue of libuv, by which Node tells a slow socket from a silent one.
  */
 export function takenBytes(socket: Socket): number {
   const { _handle } = socket as { readonly _handle?: { readonly writeQueueSize?: number } | null };
