@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdtempDisposable, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -21,7 +21,10 @@ async function quickStart(name: string, change: (text: string) => string = (text
   const readme = readFileSync(join(packages, name, 'README.md'), 'utf8');
   const [first, ...rest] = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, text]) => text);
   assert.ok(first, `${name} has a program`);
-  const folder = await mkdtempDisposable(join(packages, name, 'test', 'readme-'));
+  // The copy of a rehearsed release leaves this folder out, which may be made at the same time.
+  const parent = join(packages, name, 'coverage');
+  await mkdir(parent, { recursive: true });
+  const folder = await mkdtempDisposable(join(parent, 'readme-'));
   const main = join(folder.path, 'main.ts');
   await writeFile(main, change(first));
   const worker = rest.find((text) => text?.startsWith('// worker.ts'));
