@@ -248,6 +248,24 @@ describe('Harvest', () => {
     assert.deepEqual(await rowsOf(store, 'a'), numbers(0, 400));
   });
 
+  it('tells the rate of what is asked, not of what an open breaker refuses', async () => {
+    let latencyMs = 20;
+    const refuse = () => {
+      throw failure(503);
+    };
+    const { clock, server, harvest } = scene({ refuse, latencyMs: () => latencyMs });
+    const stop = new AbortController();
+    const run = harvest.run([ids(server, 'a', 400)], { signal: stop.signal });
+    await clock.advance(5_000);
+    // The probe hangs.
+    latencyMs = 29_000;
+    await clock.advance(30_000);
+    const { ratePerSecond } = harvest.stats;
+    assert.ok(ratePerSecond < 0.5, `${ratePerSecond} a second are told`);
+    stop.abort();
+    await clock.run(run);
+  });
+
   it('gives up no page for an outage of ten minutes: a probe is no attempt', async () => {
     let isDown = true;
     const refuse = () => {

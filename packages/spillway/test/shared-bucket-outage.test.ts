@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MemoryStore, SharedBucket, type SharedBucketOptions } from 'spillway';
+import { Breaker, MemoryStore, SharedBucket, type SharedBucketOptions } from 'spillway';
 import { FaultyStore, VirtualClock } from 'spillway/testing';
 
 function world(options: Partial<SharedBucketOptions> = {}) {
@@ -31,6 +31,19 @@ describe('SharedBucket, when things go wrong', () => {
     await clock.run(bucket.take());
     assert.deepEqual([bucket.stats.taken, bucket.stats.reachable], [1, true]);
     assert.equal(clock.pending, 0);
+  });
+
+  it('opens no breaker of the one who would have been called', async () => {
+    const { clock, line, bucket } = world();
+    const breaker = new Breaker({ clock });
+    line.down = true;
+    const call = () => breaker.run((signal) => bucket.take(1, { signal }));
+    for (let calls = 0; calls < 10; calls += 1) {
+      await clock.run(assert.rejects(call(), { code: 'STORE_UNREACHABLE' }));
+    }
+    assert.equal(breaker.stats.state, 'closed');
+    line.down = false;
+    await clock.run(call());
   });
 
   it('pauses and slows down all who share it', async () => {

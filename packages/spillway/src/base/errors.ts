@@ -53,7 +53,7 @@ const faults = {
   SERVICE_CLOSE: { status: 500, retryable: false },
   SERVICE_START: { status: 500, retryable: false },
   STORE_FULL: { status: 503, retryable: true },
-  STORE_UNREACHABLE: { status: 503, retryable: true },
+  STORE_UNREACHABLE: { status: 503, retryable: true, isRefusal: true },
   UNEXPECTED: { status: 500, retryable: false },
   UPSTREAM_SLOW: { status: 504, retryable: true },
   UPSTREAM_UNREACHABLE: { status: 502, retryable: true },

@@ -24,6 +24,7 @@ import { type Random, systemRandom } from '../base/random.ts';
 import type { Runner, RunOptions } from '../base/task.ts';
 import { Lane } from '../lane/lane.ts';
 import type { Permit } from '../lane/permit.ts';
+import { Meter } from '../meter/meter.ts';
 import { Breaker } from '../outbound/breaker.ts';
 import type { Store } from '../store/store.ts';
 import { HarvestLimit } from './limit.ts';
@@ -164,6 +165,8 @@ export class Harvest<Row, Position extends Json = number> {
   readonly #breaker: HarvestBreaker;
   readonly #limit: HarvestLimit;
   readonly #lane: Lane;
+  /** Fetches that were begun: those that the breaker or the bucket has refused are none. */
+  readonly #begun: Meter;
   readonly #room = new Notifier();
   /** Sources that have begun. */
   #runs: Run[] = [];
@@ -186,11 +189,13 @@ export class Harvest<Row, Position extends Json = number> {
     this.#breaker = options.breaker ?? new Breaker({ clock, random });
     this.#limit = new HarvestLimit(inFlightMax, () => this.#bucket?.stats.ratePerSecond ?? 0);
     const limit = this.#limit;
+    this.#begun = new Meter(clock.now());
     this.#lane = new Lane({ name: 'harvest', limit, queueMax: 1, deadlineMs: Infinity, clock });
   }
 
   get stats(): HarvestStats<Position> {
-    const { arrivalsPerSecond, limit } = this.#lane.stats;
+    const { limit } = this.#lane.stats;
+    const { arrivalsPerSecond } = this.#begun.stats(this.#settings.clock.now());
     const permitted = this.#bucket?.stats.ratePerSecond;
     const sources = this.#runs.map((run) => run.stats as HarvestSourceStats<Position>);
     const sum = (name: 'window' | 'retries' | 'gaps'): number =>
@@ -337,6 +342,8 @@ export class Harvest<Row, Position extends Json = number> {
           // The token comes last: what is done after it would send tokens out in bunches.
           await this.#bucket?.take(1, { signal: caller });
           isBegun = true;
+          this.#begun.arrive();
+          this.#begun.start(clock.now(), 0);
           isProbe = (this.#breaker.stats?.state ?? 'closed') !== 'closed';
           begun();
           using limit = deadline(clock, attemptMsMax, caller);
@@ -358,6 +365,7 @@ export class Harvest<Row, Position extends Json = number> {
       if (isBegun) run.fail(slot, error, isProbe);
       else this.#refuse(run, slot, error);
     }
+    if (isBegun) this.#begun.finish(clock.now(), 'ok', undefined);
     this.#inFlight -= 1;
     this.#room.notify();
   }
