@@ -161,9 +161,12 @@ describe('the reader in a browser', () => {
     await tab.goto(`${site.url}/reader?feed=${feedId}`);
     await tab.locator('a.item', { hasText: 'The ferry' }).click();
     const isShown = async () => {
-      const image = await tab.locator('.prose img').first().elementHandle();
-      await image?.evaluate('(image) => image.decode()');
-      assert.equal(await tab.evaluate("document.querySelector('.prose img').naturalWidth"), 300);
+      await tab.locator('.prose img').first().waitFor();
+      // A picture that is not decoded yet has no width.
+      const first = "document.querySelector('.prose img')";
+      const decoded = `${first}.decode().then(() => ${first}.naturalWidth)`;
+      const width = await tab.evaluate(decoded);
+      assert.equal(width, 300);
     };
     await isShown();
     await tab.locator('.prose .no-image', { hasText: 'What is gone' }).waitFor();

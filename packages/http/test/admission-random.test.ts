@@ -99,7 +99,8 @@ describe('admission, whatever clients and handlers do', () => {
       assert.equal(started, finished);
       const turnedAway = Object.values(refused).reduce((sum, count) => sum + count, 0);
       assert.equal(arrived, started + turnedAway);
-      assert.ok(finished > 500 && turnedAway > 100, JSON.stringify(lane.stats));
+      // Enough of both for it to be a storm; a busy machine turns more away within 30 ms.
+      assert.ok(finished > 200 && turnedAway > 100, JSON.stringify(lane.stats));
       assert.equal((await fetch(`${server.url}/ok`)).status, 200);
     });
   }
