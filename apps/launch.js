@@ -14,7 +14,10 @@ export async function launch(name, app) {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   if (major > 24 || (major === 24 && minor >= 12)) {
     // Saves the next command a third of its start; in a folder that no other user can write to.
-    module.enableCompileCache(join(app, 'node_modules', '.cache'));
+    const cache = join(app, 'node_modules', '.cache');
+    const { directory } = module.enableCompileCache(cache);
+    // For its threads, which look nowhere else: 25 MB less in a harvest with SQLite (2026-11).
+    if (directory !== undefined) process.env.NODE_COMPILE_CACHE ??= cache;
     await import(main);
     return;
   }

@@ -12,6 +12,7 @@ import {
   times,
 } from './contest.ts';
 import { busyRuns, keepsItsRate } from './ingest/busy.ts';
+import { hasCcxt, withCcxt } from './ingest/ccxt.ts';
 import { followCosts, followRun } from './ingest/follow.ts';
 import { Simulation } from './ingest/simulation.ts';
 import { rightRows } from './ingest/truth.ts';
@@ -42,8 +43,6 @@ export interface Pipeline {
   begin(place: HarvestPlace): Promise<Harvesting>;
 }
 
-/** As Coinbase permits it. */
-const ratePerSecond = 10;
 const warmUpMs = { quick: 15_000, full: 60_000 };
 const windowMs = { quick: 10_000, full: 60_000 };
 const trades = { quick: 1_000_000, full: 10_000_000 };
@@ -55,10 +54,22 @@ const killed = 'ended half way by a crash and run again, 2 % errors';
 /** More than any of them asks for in a second. */
 const anyRate = 10_000;
 
-const latencyMsOf: Readonly<Record<string, number>> = {
-  'mean latency 50 ms, 1 % errors': 50,
-  'mean latency 500 ms, 1 % errors': 500,
-  'mean latency 3 s, 1 % errors': 3_000,
+interface Pace {
+  readonly ratePerSecond: number;
+  readonly latencyMs: number;
+  /** Share of the requests that are answered 429 though the rate is kept. @default 0 */
+  readonly limited?: number;
+}
+
+const stray = '50 a second, mean latency 50 ms, 1 of 500 answered 429 by chance';
+
+/** As Coinbase permits it, and five times that, of an exchange that answers ever more slowly. */
+const pacedRuns: Readonly<Record<string, Pace>> = {
+  '10 a second, mean latency 50 ms, 1 % errors': { ratePerSecond: 10, latencyMs: 50 },
+  '10 a second, mean latency 500 ms, 1 % errors': { ratePerSecond: 10, latencyMs: 500 },
+  '10 a second, mean latency 3 s, 1 % errors': { ratePerSecond: 10, latencyMs: 3_000 },
+  '50 a second, mean latency 3 s, 1 % errors': { ratePerSecond: 50, latencyMs: 3_000 },
+  [stray]: { ratePerSecond: 50, latencyMs: 50, limited: 1 / 500 },
 };
 
 /** Whole requests are counted: 99 to 100 %, to half a percent. */
@@ -67,28 +78,37 @@ const wholeRate: Target = {
   met: ({ ours }) => ours >= 99 && ours < 100.5,
 };
 
-const paced = Object.keys(latencyMsOf).map((name): Run => {
+const paced = Object.keys(pacedRuns).map((name): Run => {
   return {
     name,
     rounds: 1,
     together: true,
     figures: [
-      { name: 'share of the permitted rate', unit: '%', better: 'more', targets: [wholeRate] },
-      { name: 'answered 429', unit: 'requests', better: 'less', targets: [atMost(0, 'requests')] },
+      {
+        name: 'share of the permitted rate',
+        unit: '%',
+        better: 'more',
+        // 5,000 pages in 105 s, where 100 would be the least.
+        targets: [name === stray ? atLeast(95, '%') : wholeRate],
+      },
+      { name: 'over the rate', unit: 'requests', better: 'less', targets: [atMost(0, 'requests')] },
     ],
   };
 });
 
 /**
  * Measures the share of a permitted rate that is used, and what a harvest and a follower cost. ccxt
- * (MIT) is not among the contenders: 60 MB on the disk for everybody who installs this repository,
- * and it neither stores nor resumes; `fetch` with p-limit asks in the same way.
+ * (MIT) has 60 MB, too much for everybody who installs this repository: it contends where somebody
+ * has put it, with `npm install --no-save ccxt`.
  */
 export const ingest: Bench = {
   contenders: {
     'spillway ingest run': async () => contestant((await import('./ingest/ours.ts')).ours, true),
     'fetch, p-limit, hyparquet-writer': async () =>
       contestant((await import('./ingest/fetch.ts')).withFetch),
+    ...(hasCcxt()
+      ? { 'ccxt, p-limit, hyparquet-writer': async () => contestant(await withCcxt()) }
+      : {}),
   },
   yardsticks: [],
   runs: [
@@ -125,8 +145,8 @@ export const ingest: Bench = {
 function contestant(pipeline: Pipeline, isOurs = false): Contestant {
   return async (run, quick) => {
     const size = quick ? 'quick' : 'full';
-    const latencyMs = latencyMsOf[run];
-    if (latencyMs !== undefined) return await pacedBy(pipeline, latencyMs, size);
+    const pace = pacedRuns[run];
+    if (pace !== undefined) return await keptPace(pipeline, pace, size);
     if (run === killed) return await crashed(pipeline, tradesKilled[size]);
     if (run === noLimit) return await flatOut(pipeline, trades[size]);
     if (run === followRun.name) return isOurs ? await followCosts(quick) : {};
@@ -134,19 +154,20 @@ function contestant(pipeline: Pipeline, isOurs = false): Contestant {
   };
 }
 
-async function pacedBy(
+async function keptPace(
   pipeline: Pipeline,
-  latencyMs: number,
+  { ratePerSecond, latencyMs, limited = 0 }: Pace,
   size: 'quick' | 'full',
 ): Promise<Record<string, number>> {
   const words = ['--rate', String(ratePerSecond), '--latency', String(latencyMs)];
-  words.push('--trades', '100000000', '--errors', '0.01');
+  const errors = limited > 0 ? 0 : 0.01;
+  words.push('--trades', '100000000', '--errors', String(errors), '--limited', String(limited));
   await using exchange = await Simulation.start(...words);
   await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-bench-'));
   const place = { url: exchange.url, ratePerSecond, folder: folder.path };
   await using _harvesting = await pipeline.begin(place);
   const share = await exchange.shareOf(warmUpMs[size], windowMs[size]);
-  return { 'share of the permitted rate': share.percent, 'answered 429': share.refused };
+  return { 'share of the permitted rate': share.percent, 'over the rate': share.refused };
 }
 
 /** Ends a harvest in the middle, runs it again, and looks at every row. */

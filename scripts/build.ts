@@ -31,9 +31,14 @@ interface Manifest {
   readonly devDependencies?: unknown;
 }
 
-/** The Node that the published packages run on; to install the repository an older one will do. */
-const engines = { node: '>=22.12' };
-const files = ['**/*.{js,d.ts,css,svg}', 'template'];
+/** The Node that published packages and apps run on; to install the repository an older will do. */
+const engines = { packages: { node: '>=22.12' }, apps: { node: '>=24.12' } };
+/** Folders that are published as they are. */
+const copied = ['template', 'sources'];
+const files = ['**/*.{js,d.ts,css,svg}', ...copied];
+
+/** An app's command begins in the repository with a file that any Node can run, and here with: */
+const program = './src/commands/main.ts';
 
 /** The path in the published package of a source file, without its ending. */
 function builtPath(path: string): string {
@@ -94,7 +99,11 @@ async function build(folder: string, out: string): Promise<void> {
   const types = ['-p', config, '--outDir', out, '--emitDeclarationOnly'];
   execFileSync(process.execPath, [tsc, ...types], { stdio: 'inherit' });
   const source = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
-  const { exports: entries = {}, bin: programs = {} } = source;
+  const isApp = basename(dirname(folder)) === 'apps';
+  const { exports: entries = {} } = source;
+  const programs = Object.fromEntries(
+    Object.entries(source.bin ?? {}).map(([name, path]) => [name, isApp ? program : path]),
+  );
   await bundle(folder, out, [...Object.values(entries), ...Object.values(programs)]);
   // Files for browsers are written as they are sent, and read at run time beside the bundle.
   for (const path of globSync('src/**/*.{js,css,svg}', { cwd: folder })) {
@@ -102,8 +111,9 @@ async function build(folder: string, out: string): Promise<void> {
     mkdirSync(dirname(copy), { recursive: true });
     copyFileSync(join(folder, path), copy);
   }
-  const template = join(folder, 'template');
-  if (existsSync(template)) cpSync(template, join(out, 'template'), { recursive: true });
+  for (const name of copied.filter((each) => existsSync(join(folder, each)))) {
+    cpSync(join(folder, name), join(out, name), { recursive: true });
+  }
   const { private: isPrivate, scripts, devDependencies, ...manifest } = source;
   const exports: Record<string, { types: string; default: string }> = {};
   for (const [name, path] of Object.entries(entries)) {
@@ -123,7 +133,7 @@ async function build(folder: string, out: string): Promise<void> {
     sideEffects,
     exports: source.exports && exports,
     bin: source.bin && bin,
-    engines,
+    engines: engines[isApp ? 'apps' : 'packages'],
     files,
     publishConfig: { access: 'public', provenance: true },
   };
@@ -140,7 +150,7 @@ const { values } = parseArgs({
 if (values.help) {
   console.log(usage);
 } else {
-  for (const config of globSync('packages/*/tsconfig.build.json', { cwd: root }).sort()) {
+  for (const config of globSync('{packages,apps}/*/tsconfig.build.json', { cwd: root }).sort()) {
     const folder = join(root, dirname(config));
     const out = values.out ? resolve(values.out, basename(folder)) : join(folder, 'dist');
     await build(folder, out);

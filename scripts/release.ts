@@ -47,7 +47,8 @@ export function nextVersion(current: string, changelog: string): string {
 
 /** Files of a packed package that have no business there. */
 export function strangersIn(files: readonly string[]): string[] {
-  const known = /^(package\.json|README\.md|LICENSE|template\/.+|[\w./-]+\.(js|d\.ts|css|svg))$/;
+  const known =
+    /^(package\.json|README\.md|LICENSE|(template|sources)\/.+|[\w./-]+\.(js|d\.ts|css|svg))$/;
   return files.filter((file) => !known.test(file) || /^(?!template\/).*\btest\//.test(file));
 }
 
@@ -58,7 +59,9 @@ function run(program: string, ...words: readonly string[]): string {
 /** Builds all packages and gives the folders that can be published. */
 function build(): string[] {
   run(process.execPath, 'scripts/build.ts');
-  const folders = globSync('packages/*/dist/package.json', { cwd: root }).map(dirname).sort();
+  const folders = globSync('{packages,apps}/*/dist/package.json', { cwd: root })
+    .map(dirname)
+    .sort();
   // All others depend on it.
   folders.sort((a, b) => Number(b.includes('/spillway/')) - Number(a.includes('/spillway/')));
   for (const folder of folders) {
@@ -134,7 +137,7 @@ function rehearse(copy: string): void {
   inCopy('git', 'add', '--all');
   inCopy('git', 'commit', '--quiet', '--message', 'All there is');
   process.stdout.write(inCopy(process.execPath, 'scripts/release.ts'));
-  for (const folder of globSync('packages/*/dist', { cwd: copy }).sort()) {
+  for (const folder of globSync('{packages,apps}/*/dist', { cwd: copy }).sort()) {
     inCopy('npm', 'publish', '--dry-run', '--offline', '--tag', 'latest', `./${folder}`);
   }
   console.log('Nothing was sent: all packages can be published.');

@@ -220,6 +220,9 @@ describe('commands of the documentation', () => {
     const verified = await run('ingest verify --exchange simulated', { cwd, settings });
     assert.match(verified, /nothing is missing/);
     assert.match(await run(String(query), { cwd, settings }), /BTC-USD +3,000/);
+    for (const line of ['ingest config', 'ingest config --help']) {
+      assert.match(await run(line, { cwd, settings }), /store-?connections/i);
+    }
   });
 
   it('are all run by a test, or have a reason', () => {

@@ -61,6 +61,7 @@ await database.close();`,
 /** The test that runs each block of a page, in their order; `here` for the pieces above. */
 const runBy: Readonly<Record<string, readonly string[]>> = {
   'README.md': ['here'],
+  'apps/ingest/README.md': ['pack'],
   'docs/guides/a-store-of-your-own.md': ['guide-stores', 'guide-stores'],
   'docs/guides/adopt.md': ['guides', 'guides', 'guides', 'here'],
   'docs/guides/from-cockatiel.md': ['guide-programs'],

@@ -21,8 +21,18 @@ const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
 
 /** Runs a program to its end and gives back what it printed; fails with all of that. */
-function run(cwd: string, program: string, args: readonly string[]): Promise<string> {
-  const options = { cwd, env, timeout: 200_000, killSignal: 'SIGKILL' } as const;
+function run(
+  cwd: string,
+  program: string,
+  args: readonly string[],
+  more: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const options = {
+    cwd,
+    env: { ...env, ...more },
+    timeout: 200_000,
+    killSignal: 'SIGKILL',
+  } as const;
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   execFile(program, args, options, (error, stdout, stderr) => {
     if (error === null) resolve(stdout);
@@ -96,12 +106,13 @@ async function place(project: string, folder: string, cache: string): Promise<vo
   const { name, dependencies, peerDependencies } = manifest;
   const modules = join(project, 'node_modules');
   const archive = (await pack(folder, cache)).replace('file:', '');
-  await mkdir(join(modules, name));
+  await mkdir(join(modules, name), { recursive: true });
   await run(join(modules, name), 'tar', ['-xzf', archive, '--strip-components=1']);
   const others = Object.keys({ ...dependencies, ...peerDependencies });
-  for (const other of others.filter((each) => each !== 'spillway')) {
-    await mkdir(dirname(join(modules, other)), { recursive: true });
-    await symlink(join(root, 'node_modules', other), join(modules, other));
+  for (const other of others.filter((each) => !/^spillway/.test(each))) {
+    const link = join(modules, other);
+    await mkdir(dirname(link), { recursive: true });
+    if (!existsSync(link)) await symlink(join(root, 'node_modules', other), link);
   }
 }
 
@@ -158,7 +169,7 @@ async function rehearse(folder: string): Promise<void> {
   assert.equal(await run(copy, 'git', ['status', '--porcelain']), '');
   const changelog = await readFile(join(copy, 'CHANGELOG.md'), 'utf8');
   assert.ok(changelog.includes(`## Unreleased\n\n## ${version}\n`));
-  for (const dist of globSync('packages/*/dist', { cwd: copy })) {
+  for (const dist of globSync('{packages,apps}/*/dist', { cwd: copy })) {
     const name = basename(dirname(dist));
     await rename(join(copy, dist), join(folder, name));
     const manifest = await readJson<{ readonly version: string }>(
@@ -248,6 +259,50 @@ describe('the published packages', () => {
     const lock: { packages: object } = await readJson(join(project, 'package-lock.json'));
     const installed = Object.keys(dependencies).map((name) => `node_modules/${name}`);
     assert.deepEqual(new Set(Object.keys(lock.packages)), new Set(['', ...installed]));
+  });
+
+  it('have ingest as a command and as a library', async () => {
+    const project = join(folder, 'harvest');
+    await mkdir(project);
+    for (const name of ['spillway', 'cli', 'http', 'redis', 'sql', 'ingest']) {
+      await place(project, join(folder, name), cache);
+    }
+    const program = join(project, 'node_modules', 'spillway-ingest', 'commands', 'main.js');
+    const ingest = (...words: readonly string[]): Promise<string> =>
+      run(project, process.execPath, [program, ...words]);
+    const words = ['exchange', 'BTC-USD', '--port', '0', '--trades', '3000', '--rate', '50'];
+    const exchange = spawn(process.execPath, [program, ...words], {
+      cwd: project,
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await using _exchange = {
+      async [Symbol.asyncDispose]() {
+        const exited = once(exchange, 'exit');
+        exchange.kill('SIGTERM');
+        await exited;
+      },
+    };
+    const [line] = await once(exchange.stdout, 'data');
+    const url = /http:\S+:\d+/.exec(String(line))?.[0] ?? '';
+    const there = ['--exchange', 'simulated', '--base-url', url];
+    assert.match(await ingest('run', 'BTC-USD', ...there), /3,000 trades in \d+ requests/);
+    assert.match(await ingest('verify', ...there), /nothing is missing/);
+    assert.match(await ingest('query', 'SELECT count(*) AS n FROM trades'), /^3,000$/m);
+    const readme = await readFile(join(folder, 'ingest', 'README.md'), 'utf8');
+    const [, block = ''] = /^```ts\n([\s\S]*?)^```$/m.exec(readme) ?? [];
+    const declared = `import type { Declaration } from 'spillway-ingest';
+      export const api: Declaration = {
+        name: 'my-api', address: 'http://127.0.0.1:1/records', key: 'id',
+        pages: { by: 'page', page: 'page', size: 100 },
+      };`;
+    await writeFile(join(project, 'read.mts'), `${block}${declared}`);
+    const told = await run(project, process.execPath, ['read.mts'], { INGEST_BASE_URL: url });
+    assert.match(told, /trades: 3000,/);
+    const typeRoots = join(root, 'node_modules', '@types');
+    const checks = ['--module', 'nodenext', '--target', 'esnext', '--strict', '--noEmit'];
+    const types = ['--types', 'node', '--typeRoots', typeRoots, '--skipLibCheck'];
+    await run(project, process.execPath, [tsc, ...checks, ...types, 'read.mts']);
   });
 
   it('make a service that is tested, changed and started as the guide says', async () => {

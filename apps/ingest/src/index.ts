@@ -1,3 +1,3 @@
+export type { Declaration } from './connectors/declaration.ts';
 export { type Ingest, type IngestOptions, openIngest } from './open.ts';
-export type { Settings } from './settings.ts';
-export { readSettings, shownSettings } from './settings.ts';
+export { readSettings, type Settings } from './settings.ts';

@@ -15,7 +15,7 @@ import {
   SpillwayError,
   SqliteFile,
   SqliteStore,
-  type Store,
+  stack,
   systemRandom,
   type Task,
   wallClock,
@@ -26,6 +26,7 @@ import { openConnector } from './connectors/open.ts';
 import { ingestError } from './errors.ts';
 import { makeDirectories } from './files/directories.ts';
 import { demandUsable, type Folder, isReadOnly, LocalFolder } from './files/folder.ts';
+import { refuseCopied } from './harvest/copied-store.ts';
 import { Harvester, type HarvestRequest, LongPause, QuotaBucket } from './harvest/harvester.ts';
 import { type Context, ProductLedger } from './harvest/ledger.ts';
 import type { Transformer } from './harvest/transformer.ts';
@@ -107,7 +108,12 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const limits = { ratePerSecond, burst, queueMax: waitersMax };
   const tokens = stack.use(new SharedBucket({ ...shared, ...limits }));
   const { cooldownMs } = options;
-  const breaker = stack.use(new SharedBreaker({ ...shared, cooldownMs }));
+  // Where nothing has ever answered a run ends by itself: the next one must not wait for that.
+  const isFailure = (error: unknown): boolean => {
+    const isKnown = goesOn || connector.isReached() || breaker.stats.state !== 'closed';
+    return isKnown && (Object(error).status ?? 500) >= 500;
+  };
+  const breaker = stack.use(new SharedBreaker({ ...shared, cooldownMs, isFailure }));
   const pause = new LongPause(store, name, clock, pauseMsMax);
   await pause.load(signal);
   stack.defer(() => pause.settled());
@@ -254,19 +260,6 @@ async function demandPlaces({ settings, readsOnly }: IngestOptions): Promise<voi
   if (settings.s3Bucket === undefined) await demandUsable(settings.data);
 }
 
-/** Name of the record that a store has which was copied: the address of the other store. */
-export const copiedTo = 'ingest/copied-to';
-
-/** Refuses a store that was copied: its checkpoints are older than those of the other one. */
-export async function refuseCopied(store: Store, signal?: AbortSignal): Promise<void> {
-  const { records } = await store.read([copiedTo], { signal });
-  const [mark] = records;
-  if (mark === undefined) return;
-  const undo = '"ingest copy-store --undo" makes this one the store again, as it was then';
-  const message = `the store was copied to ${mark.value}: set "store" to that one; ${undo}`;
-  throw ingestError('STORE_COPIED', message);
-}
-
 /** Tries to copy a store that is being changed. */
 const copiesMax = 10;
 
@@ -293,27 +286,21 @@ type GuardParts = Pick<Ingest, 'bucket' | 'breaker' | 'clock' | 'random'>;
 
 /** Sends requests of no harvest through the same breaker and bucket. */
 function guardOf({ bucket, breaker, clock, random }: GuardParts): Guard {
-  const retry = new Retry({ attemptsMax, backoffMs: 500, clock, random });
+  const run = stack(new Retry({ attemptsMax, backoffMs: 500, clock, random }), breaker);
   return async <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {
     let failure: unknown;
-    const attempt: Task<T> = (caller) =>
-      breaker.run(
-        async (limit) => {
-          await bucket.take(1, { signal: limit });
-          try {
-            return await request(limit);
-          } catch (error) {
-            failure = error;
-            if (error instanceof SpillwayError && error.status === 429) {
-              bucket.slow({ retryAfterMs: error.retryAfterMs });
-            }
-            throw error;
-          }
-        },
-        { signal: caller },
-      );
+    const attempt: Task<T> = async (limit) => {
+      await bucket.take(1, { signal: limit });
+      try {
+        return await request(limit);
+      } catch (error) {
+        failure = error;
+        if (error instanceof SpillwayError && error.status === 429) bucket.slow(error);
+        throw error;
+      }
+    };
     try {
-      return await retry.run(attempt, { signal });
+      return await run(attempt, { signal });
     } catch (error) {
       // Why it was asked no more matters less than what it had answered.
       const isOurs = ['BREAKER_OPEN', 'BUDGET_SPENT'].includes(Object(error).code);

@@ -1,46 +1,8 @@
 import { join } from 'node:path';
-import {
-  choice,
-  number,
-  type SettingRules,
-  SettingsReader,
-  type SettingsReading,
-  type SettingsSources,
-  text,
-} from 'spillway-cli';
+import { choice, number, type SettingsOf, SettingsReader, text } from 'spillway-cli';
 
 /** All that can be set when a command starts. */
-export interface Settings {
-  readonly data: string;
-  readonly store: string;
-  readonly storeConnections: number;
-  readonly exchange: ExchangeName;
-  readonly source: string | undefined;
-  readonly baseUrl: string | undefined;
-  readonly feed: string;
-  readonly ratePerSecond: number | undefined;
-  readonly seedPath: string;
-  readonly limit: number | undefined;
-  readonly workers: number | undefined;
-  readonly chunkConcurrency: number | undefined;
-  readonly mode: 'prefix' | 'strict';
-  readonly leaseSeconds: number;
-  readonly pauseSecondsMax: number;
-  readonly firstAnswerSeconds: number;
-  readonly gapsMax: number;
-  readonly waitingMbMax: number;
-  readonly memoryMbMax: number;
-  readonly s3Bucket: string | undefined;
-  readonly s3Prefix: string;
-  readonly s3Endpoint: string | undefined;
-  readonly s3Region: string | undefined;
-  readonly host: string;
-  readonly port: number | undefined;
-  readonly operatorPort: number | undefined;
-  readonly operatorToken: string | undefined;
-}
-
-export type SettingName = keyof Settings;
+export type Settings = SettingsOf<typeof settingRules>;
 
 const exchangeNames = ['coinbase', 'kraken', 'binance', 'simulated'] as const;
 
@@ -58,7 +20,7 @@ const file = { value: '<file>', rule: 'the path of a file', pattern: /./, isPath
 const port = { absent: undefined, min: 0, max: 65_535 };
 
 /** Every setting, in the order in which it is shown. */
-export const settingRules: SettingRules<Settings> = {
+const settingRules = {
   data: text('where everything is kept (default ./data)', {
     value: '<folder>',
     rule: 'the path of a folder',
@@ -195,18 +157,13 @@ export const settingRules: SettingRules<Settings> = {
   }),
 };
 
-export const settingsReader: SettingsReader<Settings> = new SettingsReader({
+export const settingsReader = new SettingsReader<Settings>({
   program: 'ingest',
   rules: settingRules,
 });
 
-export function readSettings(sources: SettingsSources<SettingName>): SettingsReading<Settings> {
+export function readSettings(sources: Parameters<typeof settingsReader.read>[0]) {
   return settingsReader.read(sources);
-}
-
-/** The settings as they may be shown to anybody. */
-export function shownSettings(settings: Settings): Record<SettingName, unknown> {
-  return settingsReader.shown(settings);
 }
 
 /** Port at which `ingest exchange` listens and is looked for, unless that is set otherwise. */

@@ -225,7 +225,7 @@ describe('ingest, where something is not its own', { concurrency: 2 }, () => {
     const ended = await ingest('run', 'X-USD', ...place('unknown'));
     assertFailed(
       ended,
-      /X-USD: simulated has no such product at http:.+; "ingest products --dry-run"/,
+      /X-USD: simulated has no such product at http:.+; "ingest products --dry-run", with the same/,
     );
     const nothing = await ingest('verify', ...place('unknown'));
     assert.equal(nothing.code, 2);

@@ -66,26 +66,28 @@ describe('ingest run', () => {
 
   it('refuses another address for a history, unless it is told that the API moved', async () => {
     const elsewhere = exchange.url.replace('127.0.0.1', 'localhost');
-    const here = [...place('whole'), '--base-url', elsewhere];
+    await ingest('run', 'A-USD', ...place('moved'));
+    const here = [...place('moved'), '--base-url', elsewhere];
     const refused = await ingest('run', 'A-USD', ...here);
     assert.notEqual(refused.code, 0);
     assert.match(refused.stderr + refused.stdout, /came from .*127\.0\.0\.1.*add --moved/);
     const moved = await ingest('run', 'A-USD', '--moved', '--json', ...here);
     assert.equal(moved.code, 0, moved.stderr);
     assert.equal(JSON.parse(moved.stdout).trades, 0);
-    const back = await ingest('run', 'A-USD', '--moved', ...place('whole'));
+    const back = await ingest('run', 'A-USD', '--moved', ...place('moved'));
     assert.equal(back.code, 0, back.stderr);
   });
 
   it('leaves files that other programs read, and writes others for them', async () => {
-    const here = place('whole');
+    const here = place('readers');
+    await ingest('run', 'A-USD', ...here);
     const listed = await ingest('files', 'A-USD', '--json', ...here);
     const files: { path: string; rows: number }[] = JSON.parse(listed.stdout);
     const trades = files.reduce((sum, { rows }) => sum + rows, 0);
     assert.equal(trades, 3_500);
-    const there = await readdir(join(folder, 'whole', 'table', 'data'), { recursive: true });
+    const there = await readdir(join(folder, 'readers', 'table', 'data'), { recursive: true });
     const parquet = there.filter((name) => name.endsWith('.parquet')).sort();
-    const data = join(folder, 'whole', 'table', 'data');
+    const data = join(folder, 'readers', 'table', 'data');
     assert.deepEqual(
       parquet.map((name) => join(data, name)),
       files.map(({ path }) => path),
@@ -166,6 +168,8 @@ describe('ingest run', () => {
 
   it('stops on Ctrl-C with what is complete committed, and goes on from there', async () => {
     const here = place('stopped');
+    const planned = await ingest('run', 'A-USD', '--limit', '20', '--dry-run', '--json', ...here);
+    assert.equal(JSON.parse(planned.stdout).requests, 175, planned.stderr);
     const command = new IngestCommand(['run', 'D-EUR', '--limit', '20', '--json', ...here]);
     const { requests } = exchange.stats;
     while (exchange.stats.requests < requests + 60) await setTimeout(5);
@@ -235,6 +239,27 @@ describe('ingest, used wrongly', { concurrency: 4 }, () => {
       assert.doesNotMatch(ended.stderr, /\n\s+at /);
     });
   }
+
+  it('keeps the list of products if none is called as was asked for', async () => {
+    const here = place('kept-list');
+    await ingest('products', '--filter-regex', '^A-', ...here);
+    const ended = await ingest('products', '--filter-regex', 'eur', ...here);
+    assert.equal(ended.code, 2);
+    assert.match(ended.stderr, /--filter-regex: none of 4 products .* is as it was/);
+    const list = await readFile(join(folder, 'kept-list', 'products.yaml'), 'utf8');
+    assert.match(list, /- A-USD/);
+  });
+
+  it('tells which exchange something is there of, if another one is asked about', async () => {
+    const data = join(folder, 'other');
+    await ingest('run', 'B-USD', '--no-transform', ...place('other'));
+    for (const words of [['status'], ['gaps', 'list']]) {
+      const { stdout } = await ingest(...words, '--data', data);
+      assert.match(stdout, /Nothing was harvested from coinbase yet; only simulated is here: add/);
+    }
+    const { stderr } = await ingest('run', ...place('other'));
+    assert.match(stderr, /products\.yaml with "ingest products --exchange simulated"/);
+  });
 
   it('says what is wrong with a target that cannot be written, and damages nothing', async () => {
     const data = join(folder, 'file');

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { postgresUrl } from 'spillway-fixtures/postgres';
+import { openIngest } from '../src/open.ts';
+import { readSettings } from '../src/settings.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
 import { ingest } from './fixtures/ingest-command.ts';
 
@@ -58,4 +60,26 @@ it('a store that was copied is refused until that is undone', async () => {
   const undone = await ingest('copy-store', '--undo', ...flags);
   assert.match(undone.stdout, /used again/);
   assert.equal((await ingest('clean', '--dry-run', ...flags)).code, 0);
+});
+
+it('a process that runs commits nothing more to a store that was copied', async () => {
+  await using stack = new AsyncDisposableStack();
+  const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'ingest-move-'))).path;
+  const product = { id: 'A-USD', trades: 1_500, growthPerSecond: 100 };
+  const exchange = stack.use(await startExchange({ products: [product] }));
+  const words = ['--data', folder, '--exchange', 'simulated', '--base-url', exchange.url];
+  const flags = { data: folder, exchange: 'simulated', baseUrl: exchange.url };
+  const { settings } = readSettings({ flags, environment: {} });
+  const running = stack.use(await openIngest({ settings, environment: {} }));
+  const { signal } = new AbortController();
+  const [first] = await running.harvester({ products: ['A-USD'] }).run(signal);
+  const store = `sqlite:${join(folder, 'other.db')}`;
+  assert.equal((await ingest('copy-store', store, ...words)).code, 0);
+  const [second] = await running.harvester({ products: ['A-USD'] }).run(signal);
+  assert.deepEqual([second?.status, second?.code], ['failed', 'STORE_COPIED']);
+  const other = { settings: { ...settings, store }, environment: {} };
+  const { ledger } = stack.use(await openIngest(other));
+  const kept = await running.ledger.checkpoint(await running.ledger.current('A-USD'));
+  assert.equal(kept?.trades, first?.tradesInAll);
+  assert.deepEqual(await ledger.checkpoint(await ledger.current('A-USD')), kept);
 });

@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { startFauxqs } from 'fauxqs';
 import { postgresUrl } from 'spillway-fixtures/postgres';
 import { parse } from 'yaml';
-import { readSettings, settingRules } from '../src/settings.ts';
+import { readSettings, settingsReader } from '../src/settings.ts';
 import { startExchange } from '../src/simulated/exchange.ts';
 import { IngestCommand } from './fixtures/ingest-command.ts';
 
@@ -46,7 +46,7 @@ describe('the container recipe', () => {
     const [node, program] = JSON.parse(wordsOf('ENTRYPOINT')[0] ?? '');
     assert.equal(node, 'node');
     await access(join(root, program));
-    const known = Object.keys(settingRules).map(variableOf);
+    const known = settingsReader.names.map(variableOf);
     const variables = wordsOf('ENV').flatMap((words) => words.split(' '));
     for (const variable of variables) assert.ok(known.includes(variable.split('=')[0] ?? ''));
     const { name } = JSON.parse(
@@ -63,7 +63,7 @@ describe('the container recipe', () => {
       await access(join(deploy, build?.context ?? '', build?.dockerfile ?? ''));
       const { settings } = readSettings({ flags: {}, environment });
       assert.deepEqual([settings.storeConnections, settings.s3Bucket], [4, 'trades']);
-      const known = Object.keys(settingRules).map(variableOf);
+      const known = settingsReader.names.map(variableOf);
       const own = Object.keys(environment).filter((name) => name.startsWith('INGEST_'));
       for (const name of own) assert.ok(known.includes(name), `${name} is no setting`);
       for (const name of Object.keys(depends_on)) assert.ok(name in services, name);

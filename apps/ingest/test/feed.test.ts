@@ -6,15 +6,16 @@ import type { AddressInfo } from 'node:net';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { type Clock, systemRandom, wallClock } from 'spillway';
-import { WebSocketServer } from 'ws';
+import { type WebSocket, WebSocketServer } from 'ws';
 import { coinbase } from '../src/connectors/coinbase.ts';
 import { declared } from '../src/connectors/declared.ts';
 import { kraken } from '../src/connectors/kraken.ts';
+import { pageOf } from '../src/connectors/page.ts';
 import { Feed } from '../src/harvest/feed.ts';
 
 /** A feed of Coinbase's form that says what the test wants. */
 async function hostileFeed(
-  script: (send: (message: object | string) => void, connection: number) => void,
+  script: (send: (message: object | string) => void, connection: number, client: WebSocket) => void,
   clock: Clock = wallClock,
 ): Promise<{ readonly feed: Feed; readonly url: string } & AsyncDisposable> {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
@@ -28,7 +29,7 @@ async function hostileFeed(
       client.send(JSON.stringify({ type: 'subscriptions', channels }));
       const send = (message: object | string) =>
         client.send(typeof message === 'string' ? message : JSON.stringify(message));
-      script(send, connections);
+      script(send, connections, client);
     });
   });
   const { port } = server.address() as AddressInfo;
@@ -94,6 +95,22 @@ describe('a feed', () => {
     assert.ok(scene.feed.stats.connections >= 2);
   });
 
+  it('is not heard any more once it was left, however slowly it closes', async () => {
+    let isSaid = false;
+    await using scene = await hostileFeed((send, connection, client) => {
+      send(match(connection));
+      if (connection > 1) return;
+      client.pause();
+      void setTimeout(400).then(() => {
+        send(match(50));
+        isSaid = true;
+      });
+    });
+    await until(() => isSaid);
+    await setTimeout(100);
+    assert.ok(scene.feed.newest('A-USD') < 50, `${scene.feed.newest('A-USD')}`);
+  });
+
   it('is asked less often each time it subscribes and fails, until a trade comes', async () => {
     const pauses: number[] = [];
     const clock: Clock = {
@@ -139,9 +156,12 @@ describe('a feed', () => {
     const stop = new AbortController();
     const running = feed.run(stop.signal);
     await ended;
+    const { lastMessageAt } = feed.stats;
     stop.abort();
     await running;
     server.close();
+    // The server has accepted the connection, and said nothing.
+    assert.equal(lastMessageAt, undefined);
   });
 
   it('keeps neither other products, nor trades of the future, nor any twice', async () => {
@@ -201,7 +221,8 @@ describe('a feed', () => {
         "timestamp":"2023-09-25T07:49:37.708706Z"}]}`;
     const lineOf = (price: string, qty: string): string => {
       const { trades = [] } = form.read(data(price, qty));
-      return trades.map(({ trade }) => form.line(trade).line).join();
+      const { lines } = pageOf(trades.map(({ trade }) => form.line(trade)));
+      return Buffer.from(lines).toString().trimEnd();
     };
     const rest = '1695628177.708706,"s","l","",7]';
     assert.equal(lineOf('0.30000000000000004', '40.0'), `["0.30000000000000004","40.0",${rest}`);

@@ -8,7 +8,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import type { ProductOutcome } from '../src/harvest/product.ts';
+import { SpillwayError } from 'spillway';
+import { type ProductOutcome, ProductTally } from '../src/harvest/product.ts';
 import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
 import { ingest } from './fixtures/ingest-command.ts';
@@ -117,6 +118,26 @@ describe('a first contact that fails', () => {
     isAway = false;
     assert.equal(await statusAfter(), 'done');
     server.close();
+  });
+
+  it('leaves no pause to the runs that come after it', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-contact-'));
+    const flags = { data: folder.path, baseUrl: 'http://127.0.0.1:1' };
+    const { settings } = readSettings({ flags, environment: {} });
+    for (let run = 1; run <= 3; run += 1) {
+      await using opened = await openIngest({ settings, environment: {} });
+      const harvester = opened.harvester({ products: ['BTC-USD'] });
+      // An open breaker makes a run wait for 10 s at first, and for a minute soon.
+      const [outcome] = await harvester.run(AbortSignal.timeout(8_000));
+      assert.match(String(outcome?.reason), /cannot be reached: /, `run ${run}`);
+      assert.equal(opened.breaker.stats.state, 'closed');
+    }
+  });
+
+  it('is told with a time where other processes have found it away', async () => {
+    const tally = new ProductTally('BTC-USD');
+    tally.fail(new SpillwayError('BREAKER_OPEN', 'open', { retryAfterMs: 74_100 }));
+    assert.match(String(tally.outcome.reason), /asked anew in 75 s: run again then$/);
   });
 
   it('ends the command with 1', async () => {

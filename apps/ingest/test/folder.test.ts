@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -117,6 +117,22 @@ describe('LocalFolder', () => {
     assert.deepEqual(await readdir(folder.scratch), []);
   });
 
+  it('holds files of another user, which get no second name, where they lie', async (test) => {
+    if (process.geteuid?.() !== 0) return test.skip('only root can be another user');
+    await using folder = await temporaryFolder();
+    await folder.write('table/data/a.parquet', bytesOf('theirs'));
+    await chmod(folder.place, 0o755);
+    await chmod(join(folder.place, '.scratch'), 0o777);
+    await chmod(folder.scratch, 0o777);
+    process.seteuid?.(65_534);
+    try {
+      await using held = await folder.hold('table/data/a.parquet');
+      assert.equal(await readFile(held.path, 'utf8'), 'theirs');
+    } finally {
+      process.seteuid?.(0);
+    }
+  });
+
   it('says that there is no room, and leaves the file as it was', async () => {
     await using folder = await temporaryFolder();
     await folder.write('file', bytesOf('before'));
@@ -134,6 +150,24 @@ describe('LocalFolder', () => {
     const said = Buffer.concat(await child.stdout.toArray()).toString();
     assert.match(said, new RegExp(`^FOLDER_FULL ${folder.place}/file: `));
     assert.equal(await textOf(folder, 'file'), 'before');
+  });
+
+  it('lists all other files where one or a folder is gone meanwhile', async () => {
+    await using folder = await temporaryFolder();
+    for (const name of ['a', 'b/c', 'd']) await folder.write(`raw/${name}`, bytesOf(name));
+    // A link to nothing is what a file that was just deleted looks like after it was listed.
+    await symlink(join(folder.place, 'gone'), join(folder.place, 'raw', 'aa'));
+    const listed = (await folder.list('raw')).map(({ path }) => path);
+    assert.deepEqual(listed, ['raw/a', 'raw/aa', 'raw/b/c', 'raw/d']);
+    assert.deepEqual(await folder.list('nowhere'), []);
+  });
+
+  it('is refused where readers would take its path for columns of the table', async () => {
+    await using folder = await temporaryFolder();
+    await assert.rejects(LocalFolder.open(join(folder.place, 'date=2020-01-01', 'data')), {
+      code: 'FOLDER_FAILED',
+      message: /would take "date=2020-01-01" for a column of it; use a path without "="$/,
+    });
   });
 
   it('clears away what a dead process left behind, and nothing else', async () => {

@@ -42,6 +42,20 @@ describe('a harvester', () => {
     await scene.assertComplete('A-USD');
   });
 
+  it('keeps its rate though each page waits for the slowest before it', async () => {
+    const slow = { pageSize: 1, latencyMs: 3_000, hasTail: true };
+    const scene = new VirtualScene(6, { products: { 'A-USD': 12_000 }, ...slow });
+    const stop = new AbortController();
+    const work = scene.worker().run(stop.signal);
+    await scene.clock.advance(60_000);
+    const before = scene.market.requestsAt.length;
+    await scene.clock.advance(120_000);
+    const share = (scene.market.requestsAt.length - before) / (120 * scene.ratePerSecond);
+    assert.ok(share > 0.99, `${Math.round(100 * share)} % of the rate`);
+    stop.abort();
+    await scene.run(work);
+  });
+
   it('stops after as many requests as it may make, with all of them put to use', async () => {
     const scene = new VirtualScene(3, { products: { 'A-USD': 600 } });
     const [outcome] = await scene.harvest({}, { maxRequests: 20 });

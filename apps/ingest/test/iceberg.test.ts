@@ -43,6 +43,17 @@ interface ManifestEntry {
 }
 
 describe('the Iceberg metadata of a table', () => {
+  it('that is damaged is named, with the way to make it anew', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    await table.merge([await entryOf(folder, tradesOf([1]), { commit: 1 })], fenceOf(1));
+    await folder.write('iceberg/state.json', Buffer.from('{"loc'));
+    await assert.rejects(publishIceberg(folder, table.manifest, 1, { begins: true }), {
+      code: 'TABLE_CORRUPT',
+      message: /iceberg\/state\.json: it is no JSON.*delete it, then run "ingest iceberg"/,
+    });
+  });
+
   it('leads another reader to every trade, before and after files are joined', async () => {
     await using folder = await temporaryFolder();
     await using site = await serving(folder.place);
@@ -53,7 +64,10 @@ describe('the Iceberg metadata of a table', () => {
       tradesOf(ids).map((trade) => ({ ...trade, price: `${trade.id}.25` }));
     await table.merge([await entryOf(folder, usual(range(1, 3_000)), { commit: 1 })], fenceOf(1));
     const wish = { begins: true, location: site.url };
-    const [made] = await publishIceberg(folder, table.manifest, 1, wish);
+    const [made] = await publishIceberg(folder, table.manifest, 1.5, wish);
+    const written = await folder.read('iceberg/trades/metadata/v1.metadata.json');
+    const { snapshots, ...state } = JSON.parse(Buffer.from(written).toString());
+    assert.deepEqual([state['last-updated-ms'], snapshots[0]['timestamp-ms']], [1, 1]);
     const metadata = `${tableUrl}/metadata/v1.metadata.json`;
     assert.deepEqual(made, { table: 'trades', rows: 3_000, files: 3, metadata });
     const again = await entryOf(folder, usual(range(2_900, 4_000)), { commit: 2 });

@@ -47,7 +47,7 @@ describe('Kraken trades', () => {
     assert.deepEqual([...(page?.ids ?? [])], [61044952, 61044953, 61044956]);
     assert.deepEqual(
       [...(page?.timesUs ?? [])],
-      [1688669597827737n, 1688669598280411n, 1688669602698379n],
+      [1688669597827737, 1688669598280411, 1688669602698379],
     );
     assert.equal(Buffer.from(page?.lines ?? []).toString(), `${documented.join('\n')}\n`);
     const since = '1688669602698379122';
@@ -139,7 +139,7 @@ describe('Kraken trades', () => {
     const { rows } = await fetchFrom({ id: 1, since: '0' });
     const [page] = rows;
     assert.equal(Buffer.from(page?.lines ?? []).toString(), '["1.0","2.5",1.5,"s","l",{},3]\n');
-    assert.deepEqual([...(page?.timesUs ?? [])], [1_500_000n]);
+    assert.deepEqual([...(page?.timesUs ?? [])], [1_500_000]);
   });
 });
 
@@ -187,7 +187,7 @@ describe('Binance trades', () => {
     assert.equal(site.headers['x-mbx-time-unit'], 'MICROSECOND');
     const [page] = answer.rows;
     // The second as one that ignores the header writes it: in milliseconds.
-    assert.deepEqual([...(page?.timesUs ?? [])], [1499865549590123n, 1499865549590000n]);
+    assert.deepEqual([...(page?.timesUs ?? [])], [1499865549590123, 1499865549590000]);
     assert.equal(Buffer.from(page?.lines ?? []).toString(), `${lines.join('\n')}\n`);
     assert.deepEqual(answer.missing, [{ from: 28459, to: 28460 }]);
     site.tell(`[${lines[0]?.replace('true', '1')}]`);

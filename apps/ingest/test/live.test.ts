@@ -34,6 +34,7 @@ class Scene implements AsyncDisposable {
     path: string,
     products: readonly string[],
     compareMs = 600_000,
+    roundMs?: number,
   ): Promise<Scene> {
     const flags = { data: path, exchange: name, baseUrl: exchange.url, ratePerSecond: '1000' };
     const { settings } = readSettings({ flags, environment: {} });
@@ -44,7 +45,7 @@ class Scene implements AsyncDisposable {
     const feed = new Feed({ form, products, clock, random: systemRandom, backoffMs: 20 });
     const request = { ...wish, fillsGaps: false };
     const live = new LiveTrades({
-      ...{ ...ingest, feed, products, compareMs, commitMs: 50 },
+      ...{ ...ingest, feed, products, compareMs, roundMs, commitMs: 50 },
       harvester: ingest.liveHarvester(liveConnector(connector, feed), request),
     });
     const follower = new Follower({
@@ -136,6 +137,24 @@ const growing = (id: string) => ({ id, trades: 500, growthPerSecond: 500 });
 const names = { coinbase: 'A-USD', kraken: 'A-USD', binance: 'AUSD' };
 
 describe('live trades', () => {
+  it('are in the ledger while requests to REST hang', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-live-'));
+    await using exchange = await startExchange({ products: [growing('A-USD')] });
+    await using scene = await Scene.open(exchange, 'coinbase', folder.path, ['A-USD'], 100, 300);
+    await scene.isLive();
+    exchange.trouble = { hang: 1 };
+    await scene.until(() => exchange.stats.troubles.hang > 0);
+    const { nextId } = scene;
+    const { clock } = scene.ingest;
+    const limitAt = clock.now() + 10_000;
+    await scene.until(() => scene.nextId > nextId + 1_000 || clock.now() > limitAt);
+    assert.ok(scene.nextId > nextId + 1_000, `${scene.nextId - nextId} in 10 s`);
+    const lagMs = clock.now() - (scene.follower.stats.completeTo ?? 0);
+    assert.ok(lagMs < 2_000, `${lagMs} ms`);
+    exchange.trouble = {};
+    await scene.assertTrue();
+  });
+
   for (const name of ['coinbase', 'kraken', 'binance'] as const) {
     it(`of ${name} are in the ledger within a second, each once, as REST has them`, async () => {
       await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-feed-'));

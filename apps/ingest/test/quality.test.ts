@@ -3,11 +3,16 @@ import { after, before, describe, it } from 'node:test';
 import { systemClock } from 'spillway';
 import type { LocalFolder } from '../src/files/folder.ts';
 import type { RawEntry } from '../src/files/raw-file.ts';
-import { QualityWatch, qualityMetrics } from '../src/quality/assessment.ts';
 import { KnownFigures } from '../src/quality/figures.ts';
 import { qualityPage } from '../src/quality/page.ts';
-import { type ProductQuality, type Quality, quality } from '../src/quality/quality.ts';
+import {
+  type DayQuality,
+  type ProductQuality,
+  type Quality,
+  quality,
+} from '../src/quality/quality.ts';
 import { verify } from '../src/quality/verify.ts';
+import { QualityWatch, qualityMetrics } from '../src/quality/watch.ts';
 import { TradeTable } from '../src/table/trade-table.ts';
 import {
   entryOf,
@@ -189,7 +194,8 @@ describe('quality', () => {
   it('makes a page that needs nothing else, with plots that can be read aloud', async () => {
     const odd = { ...of('FINE'), product: '<script>alert(1)</script>' };
     const verification = await verify(table, []);
-    const page = qualityPage({ ...found, products: [...found.products, odd] }, verification);
+    const days = [...found.days, { ...(found.days[0] as DayQuality), date: '2027-01-01' }];
+    const page = qualityPage({ ...found, days, products: [...found.products, odd] }, verification);
     // The days, and of each product how much of it is there.
     assert.equal((page.match(/role="img"\s+aria-label="[^"]+"/g) ?? []).length, 1 + 6);
     assert.match(page, /aria-label="HOLES: 90\.08 % of its ids are there"/);
@@ -197,5 +203,12 @@ describe('quality', () => {
     assert.match(page, /&lt;script/);
     assert.match(page, /color-scheme: light dark/);
     assert.match(page, /5 issues/);
+  });
+
+  it('draws no line through a single day, and leads back to where it was opened', () => {
+    assert.equal(found.days.length, 1);
+    const page = qualityPage(found, undefined, '/');
+    assert.doesNotMatch(page, /Trades a day/);
+    assert.match(page, /<a href="\/">Products<\/a>/);
   });
 });

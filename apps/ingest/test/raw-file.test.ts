@@ -3,7 +3,15 @@ import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { zstdDecompressSync } from 'node:zlib';
 import type { TradePage } from '../src/connectors/page.ts';
-import { rawFileName, writeRawFile } from '../src/files/raw-file.ts';
+import type { Folder } from '../src/files/folder.ts';
+import {
+  inOrderOfId,
+  packedPage,
+  type RawFile,
+  rawFileName,
+  readRawLines,
+  writeRawFile,
+} from '../src/files/raw-file.ts';
 import { pageOf, range, start, type Trade, temporaryFolder, tradesOf } from './fixtures/trades.ts';
 
 const product = { exchange: 'coinbase', product: 'BTC-USD', generation: 1 };
@@ -15,17 +23,53 @@ function pagesOf(trades: readonly Trade[], size: number): readonly TradePage[] {
   });
 }
 
+async function linesOf(folder: Folder, file: RawFile | undefined): Promise<readonly string[]> {
+  return await readRawLines(folder, file?.file ?? '');
+}
+
 describe('a raw file', () => {
-  it('has the same bytes for the same trades, however they were cut', async () => {
+  it('holds the same lines, however they were cut, packed before or not', async () => {
     await using folder = await temporaryFolder();
-    // Less than one piece of what is compressed at once, and more.
-    for (const count of [1000, 40, 3000]) {
-      const all = { ...of, to: count + 1 };
-      const trades = tradesOf(range(1, count));
-      const first = await writeRawFile(folder, all, pagesOf(trades, count));
-      const again = await writeRawFile(folder, all, [pageOf([]), ...pagesOf(trades, 7)]);
-      assert.deepEqual(again, first);
+    const trades = tradesOf(range(1, 3000));
+    const all = { ...of, to: 3001 };
+    const large = await Promise.all(pagesOf(trades, 1000).map(packedPage));
+    assert.ok(large.every((page) => 'packed' in page && page.packed.length < 40_000));
+    const small = await Promise.all(pagesOf(trades.slice(1000), 7).map(packedPage));
+    assert.ok(
+      small.every((page) => 'lines' in page),
+      'small ones are packed together',
+    );
+    const mixed = [pageOf([]), ...large.slice(0, 1), ...small];
+    const wanted = await linesOf(folder, await writeRawFile(folder, all, pagesOf(trades, 3000)));
+    assert.equal(wanted.length, 3000);
+    for (const pages of [large, mixed, pagesOf(trades, 50)]) {
+      const file = await writeRawFile(folder, all, pages);
+      assert.deepEqual(await linesOf(folder, file), wanted);
+      assert.ok((file?.bytes ?? 0) < 30 * 3000, 'packed once');
     }
+  });
+
+  it('is put in order of id where pages come by time', () => {
+    const pages = [range(1001, 2000), range(1, 1000)].map((ids) => pageOf(tradesOf(ids)));
+    assert.deepEqual(inOrderOfId(pages), [pageOf(tradesOf(range(1, 2000)))]);
+  });
+
+  it('is put in order also where a page without trades comes in between', () => {
+    const pages = [[5, 10], [], [7]].map((ids) => pageOf(tradesOf(ids)));
+    assert.deepEqual(
+      inOrderOfId(pages).map(({ ids }) => [...ids]),
+      [[5, 7, 10]],
+    );
+  });
+
+  it('may be of one page with all that there is', async () => {
+    await using folder = await temporaryFolder();
+    const ids = Float64Array.from(range(1, 200_000));
+    const lines = Buffer.from([...ids].map((id) => `${id}\n`).join(''));
+    const page = await packedPage({ ids, timesUs: ids, lines });
+    const file = await writeRawFile(folder, { ...of, to: 200_001 }, [page]);
+    assert.deepEqual([file?.trades, file?.firstUs, file?.lastUs], [200_000, 1, 200_000]);
+    assert.equal((await linesOf(folder, file)).length, 200_000);
   });
 
   it('is named by its ids and its day, and holds the lines as they came', async () => {

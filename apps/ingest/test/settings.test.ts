@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { SettingsError } from 'spillway-cli';
-import { readSettings, shownSettings } from '../src/settings.ts';
+import { readSettings, settingsReader } from '../src/settings.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'ingest-settings-'));
 after(() => rm(folder, { recursive: true }));
@@ -73,7 +73,7 @@ describe('settings', () => {
       flags: { store, operatorToken: 'a-long-enough-token' },
       environment: {},
     });
-    const shown = JSON.stringify(shownSettings(settings));
+    const shown = JSON.stringify(settingsReader.shown(settings));
     assert.doesNotMatch(shown, /hunter22|long-enough/);
     assert.match(shown, /postgres:\/\/me:\(hidden\)@db\.example/);
     assert.doesNotMatch(refusal({ operatorToken: 'too-short' }), /too-short/);

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { mkdtempDisposable, readFile, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { readDeclaration } from '../src/connectors/declaration.ts';
 import { Engine } from '../src/table/engine.ts';
 import { type Ended, IngestCommand } from './fixtures/ingest-command.ts';
-import { issueOf, LoopbackApi } from './fixtures/loopback-api.ts';
+import { type ApiRecord, issueOf, LoopbackApi } from './fixtures/loopback-api.ts';
+import { inScene } from './fixtures/source-scene.ts';
 
 const docs = join(import.meta.dirname, '..', '..', '..', 'docs', 'guides');
 const guide = await readFile(join(docs, 'your-api-in-ten-minutes.md'), 'utf8');
@@ -81,5 +83,31 @@ describe('the guide to an API of your own', () => {
     const [problem] = problemsIn({ ...source, wrong: 1 });
     const fields = String(problem?.rule).replace('one of ', '').split(', ');
     for (const field of fields) assert.match(guide, new RegExp(`^\\| .*\`${field}\``, 'm'), field);
+  });
+
+  it('names two sources that read what their APIs are documented to answer', async () => {
+    const folder = join(import.meta.dirname, '..', 'sources');
+    const titles = Array.from({ length: 130 }, (_, at) => `title ${at + 1}`);
+    const shipped: Readonly<Record<string, readonly [path: string, list: ApiRecord[]]>> = {
+      'github-issues.yaml': [
+        '/repos/nodejs/node/issues',
+        titles.map((_, at) => issueOf(at + 1, new Date(Date.UTC(2026, 0, 1, 0, at)).toISOString())),
+      ],
+      'jsonplaceholder.yaml': [
+        '/posts',
+        titles.map((title, at) => ({ userId: 1, id: at + 1, title, body: 'est rerum\ntempore' })),
+      ],
+    };
+    assert.deepEqual((await readdir(folder)).sort(), Object.keys(shipped));
+    for (const [file, [path, list]] of Object.entries(shipped)) {
+      const declaration = Object(await readDeclaration(join(folder, file)));
+      await inScene(declaration, async (scene, api) => {
+        api.lists.set(path, list);
+        const product = path.replace(/^\/(repos\/)?|\/issues$/g, '');
+        const { outcomes } = await scene.run(false, [product]);
+        assert.deepEqual([outcomes[0]?.status, outcomes[0]?.trades], ['done', 130], file);
+        await scene.assertTrue(list);
+      });
+    }
   });
 });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -74,6 +75,16 @@ describe('a secret that an API gives back', () => {
       });
     });
   }
+
+  it('is masked if it is long, such as a token of 4,000 characters', async () => {
+    const long = randomBytes(3_000).toString('base64url');
+    const hex = Buffer.from(long).toString('hex');
+    await atStandIn(declaration, { TOKEN: long }, async (site, scene) => {
+      site.tell(`{"wrong":"${hex.replaceAll(/../g, (byte) => `\\u00${byte}`)}"}`, 400);
+      const { outcomes } = await scene.run();
+      assert.match(String(outcomes[0]?.reason), /400 \{"wrong":"\$\{TOKEN\|escaped\}/);
+    });
+  });
 
   it('is masked as Basic authentication has it: base64, plain, the password alone', async () => {
     const plain = 'shop:s3cret/key';

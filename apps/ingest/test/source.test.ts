@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtempDisposable, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { seededRandom } from 'spillway';
 import { binance } from '../src/connectors/binance.ts';
 import { coinbase } from '../src/connectors/coinbase.ts';
-import { problemsIn, problemText, readDeclaration } from '../src/connectors/declaration.ts';
+import { problemsIn, problemText } from '../src/connectors/declaration.ts';
 import { kraken } from '../src/connectors/kraken.ts';
 import { openIngest } from '../src/open.ts';
 import { readSettings } from '../src/settings.ts';
@@ -336,13 +336,6 @@ trades:
     assert.deepEqual(rows, [
       { trade_id: 77, price: `${truth?.price}0000000`, maker_side: truth?.makerSide },
     ]);
-  });
-
-  it('that is shipped can be used', async () => {
-    const folder = join(import.meta.dirname, '..', 'sources');
-    for (const file of await readdir(folder)) {
-      assert.deepEqual(problemsIn(await readDeclaration(join(folder, file))), [], file);
-    }
   });
 
   it('may be a module, and names a variable that is not set', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { startFauxqs } from 'fauxqs';
@@ -98,7 +98,7 @@ describe('the safety of a TradeTable', () => {
       [
         good.replace('"formatVersion":3', '"formatVersion":2'),
         'TABLE_CORRUPT',
-        /version 2, of an earlier program; move .* away, then "ingest transform"/,
+        /version 2; nothing was changed; .* move .* away: "ingest transform"/,
       ],
       [
         good.replace('"formatVersion":3', '"formatVersion":4'),
@@ -121,6 +121,22 @@ describe('the safety of a TradeTable', () => {
     }
     await writeFile(path, good);
     assert.equal((await table.merge([next], fenceOf(5))).added, 1);
+  });
+
+  it('changes nothing beside files whose manifest is gone, and verify names them', async () => {
+    await using folder = await temporaryFolder();
+    const raw = await entryOf(folder, tradesOf(range(1, 50)), { commit: 1 });
+    await tableWith(folder);
+    const before = await folder.list('table/data');
+    await folder.delete(newest);
+    await using table = await TradeTable.open({ folder, lines });
+    const gone = { code: 'TABLE_CORRUPT', message: /parquet: the manifest that names it is gone/ };
+    await assert.rejects(table.merge([raw], fenceOf(5)), gone);
+    assert.deepEqual(await folder.list('table/data'), before);
+    const { issues } = await verify(table, []);
+    assert.equal(issues.length, before.length);
+    await rename(join(folder.place, 'table'), join(folder.place, 'away'));
+    assert.equal((await table.merge([raw], fenceOf(5))).added, 50);
   });
 
   it('says what does not fit into a full disk, and keeps its state', async () => {

@@ -12,6 +12,7 @@ import {
   pageOf,
   range,
   start,
+  type Trade,
   temporaryFolder,
   tradesOf,
 } from './fixtures/trades.ts';
@@ -205,6 +206,24 @@ describe('TradeTable', () => {
     assert.deepEqual(kept[2]?.slice(0, 2), kept[1], 'files of before were written anew');
   });
 
+  it('joins small files without the large one before them', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const large = 66_000;
+    const trades = tradesOf(range(1, large + 400), { stepUs: 1_000 });
+    const first = await entryOf(folder, trades.slice(0, large), { commit: 1 });
+    await table.merge([first], fenceOf(1));
+    const before = [...paths(table.manifest.files)];
+    for (let at = 0; at < 4; at += 1) {
+      const some = trades.slice(large + at * 100, large + at * 100 + 100);
+      await table.merge([await entryOf(folder, some, { commit: at + 2 })], fenceOf(1));
+      await table.compact(fenceOf(1), 4);
+    }
+    const after = [...paths(table.manifest.files)];
+    assert.equal(after.length, before.length + 1);
+    assert.deepEqual(after.slice(0, -1), before, 'the large file was written anew');
+  });
+
   it('has a trade once that a raw file has twice, on two days', async () => {
     await using folder = await temporaryFolder();
     await using table = await TradeTable.open({ folder, lines });
@@ -274,6 +293,22 @@ describe('TradeTable', () => {
       { name: 'price', precision: '38', scale: '12' },
       { name: 'quantity', precision: '38', scale: '9' },
     ]);
+  });
+
+  it('reads products of all widths to the last digit, also at once', async () => {
+    await using folder = await temporaryFolder();
+    await using table = await TradeTable.open({ folder, lines });
+    const prices = ['1.5', '12345678901.5', '0.000000000012', '12345.123456789012345678'];
+    const [trade] = tradesOf([1]);
+    for (const [at, price] of prices.entries()) {
+      const some = [{ ...trade, price } as Trade];
+      const entry = await entryOf(folder, some, { commit: 1, product: `P${at}` });
+      await table.merge([entry], fenceOf(1));
+    }
+    const sql = "SELECT rtrim(CAST(price AS VARCHAR), '0') AS price FROM trades ORDER BY product";
+    const found = (await table.query(sql)).rows.map(({ price }) => price);
+    assert.deepEqual(found, prices);
+    assert.equal((await table.query("FROM trades WHERE product = 'P2'")).rows.length, 1);
   });
 
   it('has notional and candles', async () => {

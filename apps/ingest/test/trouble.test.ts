@@ -106,6 +106,22 @@ describe('an exchange that cannot be used now', () => {
     next.check();
   });
 
+  it('and asks for a pause is left alone by all processes, until one of them ends it', async () => {
+    const clock = new VirtualClock();
+    const store = new MemoryStore({ clock });
+    const [first, other] = [1, 2].map(() => new LongPause(store, 'x', clock, 1_000));
+    assert.ok(first !== undefined && other !== undefined);
+    first.note(60_000);
+    other.check();
+    await clock.advance(5_000);
+    assert.throws(() => other.check(), { code: 'EXCHANGE_PAUSED' });
+    await other.end();
+    assert.throws(() => first.check(), { code: 'EXCHANGE_PAUSED' });
+    await clock.advance(5_000);
+    first.check();
+    assert.equal(first.until, 0);
+  });
+
   it('because nothing is at its address is told within 5 seconds, with the address', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-nowhere-'));
     await using opened = await open(folder.path, 'http://127.0.0.1:9');
@@ -160,13 +176,13 @@ describe('an exchange that cannot be used now', () => {
       permitted: 10,
       tokens: 1,
       now: 0,
+      failure: undefined,
       history: [],
       follower: { ...follower, products },
     };
     const place = {
       exchange: 'coinbase',
       noun: 'Trades' as const,
-      isSimulated: false,
       baseUrl: 'https://example.org',
     };
     const shownWith = (breaker: string, pausedUntil?: string, more: object = {}): string => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { copyFile, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -59,6 +59,23 @@ describe('verify', () => {
     assert.deepEqual(flaws(wider), expected);
     const narrower = await found({ harvested: { from: 1, to: 300 } });
     assert.ok(narrower.issues.some(({ message }) => /beyond what was harvested/.test(message)));
+  });
+
+  it('tells a change that was not finished from one that goes on', async () => {
+    const [file] = table.manifest.files;
+    const old = join(folder.place, file?.path.replace(/[\da-f]{16}/, '0'.repeat(16)) ?? '');
+    await copyFile(join(folder.place, file?.path ?? ''), old);
+    assert.ok(flaws(await found({})).includes('foreign'));
+    await using other = await TradeTable.open({ folder, lines });
+    other.strays = async () => {
+      const seen = await table.strays();
+      await rm(old, { force: true });
+      return seen;
+    };
+    assert.deepEqual(
+      (await verify(other, [])).issues.map(({ flaw }) => flaw),
+      ['count'],
+    );
   });
 
   it('finds raw files that are damaged or gone, by name', async () => {

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import * as cli from 'spillway-cli';
 import { StopSignal } from 'spillway-cli';
-import type { Ingest, IngestOptions } from '../open.ts';
+import type { Ingest } from '../open.ts';
 import { type Settings, settingsReader } from '../settings.ts';
 
 /** Gives a command all settings as flags; most are shown only where they matter. */
@@ -15,14 +15,57 @@ export function settingsOf(command: Command): Settings {
   return cli.settingsOf(command, settingsReader).settings;
 }
 
-/** Loaded when it is needed: help and complaints come at once without. */
-export async function openFor(
+/** One call of a command, while its ingest is open. */
+export interface Call<Flags = object> {
+  readonly ingest: Ingest;
+  readonly flags: Flags;
+  /** Aborts at Ctrl-C. */
+  readonly signal: AbortSignal;
+}
+
+/** Result of a command: a value for programs, and its text for people. */
+export interface Result {
+  readonly value: unknown;
+  readonly text: () => string;
+  /** @default 0 */
+  readonly exitCode?: number;
+}
+
+/** The part of a command that is done with an open ingest. */
+interface Work<Flags, Words extends unknown[]> {
+  readonly examples: readonly string[];
+  /** Settings in its help. */
+  readonly shown?: readonly string[];
+  /** True if nothing is changed: the data folder may be one that cannot be written to. */
+  readonly readsOnly?: boolean;
+  readonly run: (call: Call<Flags>, ...words: Words) => Promise<Result>;
+}
+
+/** Completes a command: it opens an ingest for its work, and prints the result, also as JSON. */
+export function onIngest<Flags extends object, Words extends unknown[]>(
   command: Command,
-  options: Pick<IngestOptions, 'signal' | 'maxRequests' | 'readsOnly'> = {},
-): Promise<Ingest> {
-  const settings = settingsOf(command);
-  const { openIngest } = await import('../open.ts');
-  return openIngest({ ...options, settings, environment: process.env });
+  { examples, shown, readsOnly, run }: Work<Flags, Words>,
+): Command {
+  command
+    .option('--json', 'print JSON')
+    .addHelpText('after', examplesOf(...examples))
+    .action(async () => {
+      const flags = command.opts<Flags & { json?: true; maxRequests?: number }>();
+      const { json, maxRequests } = flags;
+      const settings = settingsOf(command);
+      using stop = new StopRequest();
+      const { signal } = stop;
+      // Loaded when it is needed: help and complaints come at once without.
+      const { openIngest } = await import('../open.ts');
+      const { env: environment } = process;
+      const options = { settings, environment, signal, maxRequests, readsOnly };
+      await using ingest = await openIngest(options);
+      const words = command.processedArgs as Words;
+      const { value, text, exitCode } = await run({ ingest, flags, signal }, ...words);
+      cli.print(value, json, text);
+      process.exitCode = exitCode ?? exitCodes.ok;
+    });
+  return withSettings(command, shown);
 }
 
 /** A share of the products: the `index`-th of `count` machines has every `count`-th of them. */
@@ -54,7 +97,7 @@ export async function productsOf(
 
 async function allProducts(
   named: readonly string[],
-  { seedPath, source }: Settings,
+  { seedPath, source, exchange }: Settings,
 ): Promise<readonly string[]> {
   if (named.length > 0) return [...new Set(named)];
   if (source !== undefined) {
@@ -65,9 +108,9 @@ async function allProducts(
   const { readSeed } = await import('../harvest/product-list.ts');
   const { productIds } = await readSeed(seedPath);
   if (productIds.length > 0) return productIds;
-  throw new cli.UsageError(
-    `no products: name some, or make the list ${seedPath} with "ingest products"`,
-  );
+  const from = source === undefined ? `--exchange ${exchange}` : `--source ${source}`;
+  const how = `make the list ${seedPath} with "ingest products ${from}"`;
+  throw new cli.UsageError(`no products: name some, or ${how}`);
 }
 
 /** The products that were named, or all that were ever harvested; refuses unknown names. */
@@ -80,6 +123,15 @@ export function harvestedOf(named: readonly string[], known: readonly string[]):
 /** The complaint about a folder without a table. */
 export function nothingIn({ folder }: Pick<Ingest, 'folder'>): string {
   return `${folder.place}: nothing was harvested yet; see ingest run`;
+}
+
+/** The answer where nothing was harvested from this exchange; it names those there are. */
+export async function nothingFrom({ ledger, store }: Ingest): Promise<string> {
+  const records = await store.list('generation/', { max: 10_000 });
+  const others = [...new Set(records.map(({ name }) => name.split('/')[1]))];
+  const isAny = others.length > 0;
+  const what = isAny ? `only ${others.join(', ')} is here: add --exchange or --source` : '';
+  return `Nothing was harvested from ${ledger.exchange} yet; ${what || 'see ingest run'}.`;
 }
 
 export function examplesOf(...lines: readonly string[]): string {
@@ -144,12 +196,13 @@ function cell(value: unknown): string {
 }
 
 /** Exit codes of the commands, for people and schedulers. */
-export const exitCodes: typeof cli.exitCodes & {
+export const exitCodes = {
+  ...cli.exitCodes,
   /** Another process holds the lock of all that was asked for. */
-  readonly locked: 3;
+  locked: 3,
   /** All went well, and some trades are noted as missing. */
-  readonly gaps: 4;
-} = { ...cli.exitCodes, locked: 3, gaps: 4 };
+  gaps: 4,
+} as const;
 
 /** Hears Ctrl-C and SIGTERM while it is held: the first asks to stop, a second ends at once. */
 export class StopRequest extends StopSignal {
@@ -159,11 +212,13 @@ export class StopRequest extends StopSignal {
 }
 
 /**
- * Frees what is no longer used, now. Pages that were committed are 100 MB of it, and DuckDB, which
- * needs the room next, is nothing that V8 would see as a reason to collect them. It stops the event
- * loop for some 30 ms, so it is for commands, not for services.
+ * Gives back what is no longer used, now: some 60 MB after a harvest, since DuckDB, which needs
+ * the room next, is nothing that V8 would see as a reason. It stops the event loop for some 30 ms,
+ * so it is for commands, not for services.
  */
 export function collectGarbage(): void {
   setFlagsFromString('--expose-gc');
-  (runInNewContext('gc') as () => void)();
+  const gc: NonNullable<typeof global.gc> = runInNewContext('gc');
+  // Any other kind keeps free pages for itself.
+  gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
 }

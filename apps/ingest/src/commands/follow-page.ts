@@ -20,28 +20,39 @@ import {
 import type { FollowerStats } from '../harvest/follower.ts';
 import type { LiveStats } from '../harvest/live.ts';
 import type { ProductOutcome, ProductStatus } from '../harvest/product.ts';
+import type { Ingest } from '../open.ts';
 import { counted } from './command-line.ts';
 
 /** Values that the page of a follower shows. */
-export interface FollowView {
-  readonly exchange: string;
-  readonly noun: 'Trades' | 'Records';
-  readonly isSimulated: boolean;
-  readonly baseUrl: string;
-  readonly follower: FollowerStats;
-  /** Requests a second. */
-  readonly permitted: number;
-  /** Tokens in the bucket. */
-  readonly tokens: number;
-  readonly breaker: string;
-  /** Reason of the last failed request, while the breaker is not closed. */
-  readonly failure?: string | undefined;
-  /** End of a pause that the exchange has asked for, ISO 8601; undefined for none. */
-  readonly pausedUntil: string | undefined;
-  /** UNIX time in milliseconds. */
-  readonly now: number;
-  /** The last quarter of an hour, oldest first. */
-  readonly history: readonly Sample[];
+export type FollowView = ReturnType<typeof viewOf>;
+
+/** The state of it all, and the last quarter of an hour. */
+export function viewOf(ingest: Ingest, follower: FollowerStats, history: FollowHistory) {
+  const { settings, connector, bucket, breaker, pause, clock } = ingest;
+  const now = clock.now();
+  const { requests, trades, completeTo } = follower;
+  const lagMs = completeTo === undefined ? undefined : Math.max(0, now - completeTo);
+  history.add({ at: now, requests, trades, lagMs });
+  const { state: breakerState, lastFailure } = breaker.stats;
+  const { ratePerSecond: permitted, tokens } = bucket.stats;
+  return {
+    exchange: connector.name,
+    noun: settings.source === undefined ? 'Trades' : 'Records',
+    baseUrl: connector.baseUrl,
+    follower,
+    /** Requests a second. */
+    permitted,
+    /** Tokens in the bucket. */
+    tokens,
+    breaker: breakerState as string,
+    /** Reason of the last failed request, while the breaker is not closed. */
+    failure: breakerState === 'closed' ? undefined : lastFailure?.message,
+    /** End of a pause that the exchange has asked for, ISO 8601; undefined for none. */
+    pausedUntil: pause.until > now ? new Date(pause.until).toISOString() : undefined,
+    /** UNIX time in milliseconds. */
+    now,
+    history: history.samples,
+  };
 }
 
 /** The state at one moment. */
@@ -139,8 +150,8 @@ function lastId(next: number): string {
 }
 
 function followView(view: FollowView): Html {
-  const { exchange, isSimulated, baseUrl, follower, noun } = view;
-  const about = html`${isSimulated && tag('simulated exchange, trades are made up')}
+  const { exchange, baseUrl, follower, noun } = view;
+  const about = html`${exchange === 'simulated' && tag('simulated exchange, trades are made up')}
 <span class="quiet">${baseUrl}</span>`;
   const list = card({
     id: 'products',
@@ -278,7 +289,7 @@ function feedCard(feed: LiveStats, now: number): Html {
     ['Dropped for want of room', decimal(feed.dropped)],
     ['Left out', `${decimal(feed.refused)}, of other products or of the future`],
     ['Compared with REST', `${decimal(feed.compared)} the same, ${decimal(feed.contradicted)} not`],
-    ['Connections', decimal(connections)],
+    ['Connections tried', decimal(connections)],
     ['Address', feed.url],
   ]);
   const about = `${decimal(products.length)} live`;

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { exposition, Panel, systemClock, wallClock } from 'spillway';
+import { every, exposition, Panel, wallClock } from 'spillway';
 import { replaceFile } from 'spillway/internal';
 import { demandListenable, listenFault, UsageError } from 'spillway-cli';
 import {
@@ -20,12 +20,12 @@ import { LiveTrades } from '../harvest/live.ts';
 import { liveConnector } from '../harvest/live-connector.ts';
 import { joinRawFiles } from '../harvest/raw-join.ts';
 import { type Ingest, openIngest } from '../open.ts';
-import { QualityWatch, qualityMetrics } from '../quality/assessment.ts';
 import { qualityPage } from '../quality/page.ts';
-import { type SettingName, type Settings, settingRules, settingsReader } from '../settings.ts';
+import { QualityWatch, qualityMetrics } from '../quality/watch.ts';
+import { type Settings, settingsReader } from '../settings.ts';
 import { type Exchange, startExchange } from '../simulated/exchange.ts';
 import { counted, exitCodes, nounOf } from './command-line.ts';
-import { FollowHistory, type FollowView, followPage } from './follow-page.ts';
+import { FollowHistory, followPage, viewOf } from './follow-page.ts';
 
 export interface FollowOptions {
   readonly settings: Settings;
@@ -36,8 +36,8 @@ export interface FollowOptions {
 }
 
 /** Settings whose values operators see; of those with a secret they see whether they are set. */
-const visible: readonly SettingName[] = settingsReader.names.filter((name) => {
-  return settingRules[name].hides === undefined;
+const visible = settingsReader.names.filter((name) => {
+  return settingsReader.rules[name].hides === undefined;
 });
 const defaultPort = 7070;
 const showMs = 1_000;
@@ -56,7 +56,7 @@ export async function follow(options: FollowOptions): Promise<number> {
   await demandListenable({ host, ports });
   const startUs = options.simulated ? await beginning(data) : 0;
   const exchange = options.simulated ? stack.use(await startSimulation(startUs)) : undefined;
-  const products = options.products.length > 0 ? options.products : (exchange?.products ?? []);
+  const products = options.products.length > 0 ? options.products : simulatedProducts;
   const settings = exchange === undefined ? options.settings : simulatedSettings(options, exchange);
   const ingest = stack.use(await openIngest({ settings, environment: process.env, goesOn: true }));
   if (exchange !== undefined) await noteBeginning(data, startUs);
@@ -98,6 +98,19 @@ function tellContradiction(message: string): void {
   process.stderr.write(
     `The feed and REST disagree: ${message}.\nThe product is left to REST; ${remedy}.\n`,
   );
+}
+
+/** Tells what fails, where no page is open: when it begins, and when it is over. */
+function troubleTeller(follower: Follower): () => void {
+  let isTold = false;
+  return () => {
+    const { products, error = '' } = follower.stats;
+    const reasons = products.map(({ status, reason }) => (status === 'failed' ? reason : ''));
+    const [first] = [...reasons, error].filter(Boolean);
+    if ((first !== undefined) === isTold) return;
+    isTold = first !== undefined;
+    process.stderr.write(isTold ? `${first}; it is tried again.\n` : 'It goes well again.\n');
+  };
 }
 
 function simulatedSettings({ settings }: FollowOptions, { url }: Exchange): Settings {
@@ -180,58 +193,30 @@ async function serverOf(
   };
   const server = await createServer({ host, port, live: {}, operator, clock });
   const history = new FollowHistory();
-  const read = (): FollowView => viewOf(ingest, follower, history, exchange !== undefined);
+  const read = () => viewOf(ingest, follower.stats, history);
   const shown = new State(read());
   server.app.livePage('/', followPage(shown));
   server.app.get('/report', (_request, reply) => {
-    if (watch.last === undefined) return reply.code(404).send('There is no table of trades yet.\n');
+    if (watch.last === undefined)
+      return reply.code(404).send('There is no table of trades yet: load it again in a minute.\n');
     // The page is whole in itself, so that it can be kept: its style is in it.
     const policy = "default-src 'none'; style-src 'unsafe-inline'";
     void reply.header('content-security-policy', policy).type('text/html; charset=utf-8');
-    return reply.send(qualityPage(watch.last));
+    return reply.send(qualityPage(watch.last, undefined, '/'));
   });
   server.app.get('/quality/metrics', (_request, reply) => {
     const families = watch.last === undefined ? [] : qualityMetrics(watch.last);
     return reply.type('text/plain; version=0.0.4; charset=utf-8').send(exposition(families));
   });
-  let timer: Disposable | undefined;
-  const show = () => {
-    timer = systemClock.after(showMs, () => {
-      shown.update(read);
-      show();
-    });
+  const tell = troubleTeller(follower);
+  const run = async () => {
+    shown.update(read);
+    tell();
   };
-  server.app.addHook('onReady', async () => show());
-  server.app.addHook('onClose', async () => timer?.[Symbol.dispose]());
+  const showing = every({ name: 'page', periodMs: showMs, run });
+  server.app.addHook('onReady', async () => showing.start());
+  server.app.addHook('onClose', () => showing.close());
   return server;
-}
-
-function viewOf(
-  ingest: Ingest,
-  follower: Follower,
-  history: FollowHistory,
-  isSimulated: boolean,
-): FollowView {
-  const { settings, connector, bucket, breaker, pause, clock } = ingest;
-  const now = clock.now();
-  const stats = follower.stats;
-  const { requests, trades, completeTo } = stats;
-  const lagMs = completeTo === undefined ? undefined : Math.max(0, now - completeTo);
-  history.add({ at: now, requests, trades, lagMs });
-  return {
-    exchange: connector.name,
-    noun: settings.source === undefined ? 'Trades' : 'Records',
-    isSimulated,
-    baseUrl: connector.baseUrl,
-    follower: stats,
-    permitted: bucket.stats.ratePerSecond,
-    tokens: bucket.stats.tokens,
-    breaker: breaker.stats.state,
-    failure: breaker.stats.state === 'closed' ? undefined : breaker.stats.lastFailure?.message,
-    pausedUntil: pause.until > now ? new Date(pause.until).toISOString() : undefined,
-    now,
-    history: history.samples,
-  };
 }
 
 function remoteOf(settings: Settings): OperatorRemote | undefined {
@@ -254,17 +239,16 @@ function greet(
 `);
 }
 
-const ids = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
+/** Products of a simulated exchange, which are followed where none are named. */
+const simulatedProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 const stepUs = 250_000;
 const dayUs = 86_400_000_000;
 
 /** An exchange for this data folder alone: started again, it goes on with the same history. */
-async function startSimulation(
-  startUs: number,
-): Promise<Exchange & { readonly products: readonly string[] }> {
+async function startSimulation(startUs: number): Promise<Exchange> {
   const nowUs = Math.floor(wallClock.now() * 1000);
-  const exchange = await startExchange({
-    products: ids.map((id) => {
+  return await startExchange({
+    products: simulatedProducts.map((id) => {
       const trades = Math.max(0, Math.floor((nowUs - startUs) / stepUs));
       return { id, trades, startUs, stepUs, growthPerSecond: 1e6 / stepUs };
     }),
@@ -272,7 +256,6 @@ async function startSimulation(
     latency: { meanMs: 150 },
     trouble: { error: 0.01, reset: 0.002, truncated: 0.002 },
   });
-  return Object.assign(exchange, { products: ids });
 }
 
 /** Time of its first trade: a quarter of a day before it was first started. */

@@ -2,65 +2,59 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
-import { print, UsageError } from 'spillway-cli';
+import { UsageError } from 'spillway-cli';
 import type { FeedProof } from '../harvest/ledger.ts';
 import type { Ingest } from '../open.ts';
 import type { Verification } from '../quality/verify.ts';
+import { emptyManifest, keyOf } from '../table/manifest.ts';
 import {
+  type Call,
   counted,
-  examplesOf,
   exitCodes,
   harvestedOf,
+  nothingFrom,
   nothingIn,
   nounOf,
-  openFor,
-  StopRequest,
-  settingsOf,
+  onIngest,
+  type Result,
   table,
-  withSettings,
 } from './command-line.ts';
 import { tellWork } from './progress.ts';
 
 /** `ingest status`: how far each product is, without asking the exchange. */
 export function statusCommand(): Command {
-  const command = new Command('status')
-    .description('show how far each product is, here and in the table; asks no exchange')
-    .option('--json', 'print JSON')
-    .addHelpText('after', examplesOf('status', 'status --exchange kraken --json'))
-    .action(async ({ json }: { readonly json?: boolean }, self: Command) => {
-      await using ingest = await openFor(self, { readsOnly: true });
+  const command = new Command('status').description(
+    'show how far each product is, here and in the table; asks no exchange',
+  );
+  return onIngest(command, {
+    examples: ['status', 'status --exchange kraken --json'],
+    shown: ['store', 's3Bucket'],
+    readsOnly: true,
+    async run({ ingest }) {
       const { until } = ingest.pause;
       const isPaused = until > ingest.clock.now();
       const paused = isPaused ? { pausedUntil: new Date(until).toISOString() } : {};
-      const rows = (await statusOf(ingest)).map((row) => ({ ...row, ...paused }));
-      const none = `Nothing was harvested from ${ingest.ledger.exchange} yet; see ingest run.`;
-      const named = rows.map(({ product, trades, ...rest }) => {
+      const value = (await statusOf(ingest)).map((row) => ({ ...row, ...paused }));
+      const none = value.length === 0 ? await nothingFrom(ingest) : '';
+      const named = value.map(({ product, trades, ...rest }) => {
         return { product, [`${nounOf(ingest.settings)}s`]: trades, ...rest };
       });
-      print(rows, json, () => table(named, none));
-    });
-  return withSettings(command, ['store', 's3Bucket']);
+      return { value, text: () => table(named, none) };
+    },
+  });
 }
 
-/** Progress of a product; the trades of a declared source are its records. */
-interface ProductStatus {
-  readonly product: string;
-  readonly trades: number;
-}
-
-async function statusOf(ingest: Ingest): Promise<readonly ProductStatus[]> {
+/** Progress of each product; the trades of a declared source are its records. */
+async function statusOf(ingest: Ingest) {
   const { ledger } = ingest;
   const names = await ledger.products();
-  if (names.length === 0) return [];
-  const { manifest } = await ingest.table();
+  const { manifest } = names.length === 0 ? { manifest: emptyManifest } : await ingest.table();
   return Promise.all(
     names.map(async (product) => {
       const { current: generation, building } = await ledger.generations(product);
       const of = { exchange: ledger.exchange, product, generation };
       const checkpoint = await ledger.checkpoint(of);
-      const merged = manifest.products.find(
-        (one) => one.exchange === of.exchange && one.product === product,
-      );
+      const merged = manifest.products.find((one) => keyOf(one) === keyOf(of));
       return {
         product,
         trades: checkpoint?.trades ?? 0,
@@ -88,59 +82,59 @@ function feedStatus(feed: FeedProof | undefined): object {
 
 /** `ingest resume`: ends a pause that the exchange has asked for. */
 export function resumeCommand(): Command {
-  const command = new Command('resume')
-    .description('end a long pause that the exchange has asked for, for all processes')
-    .option('--json', 'print JSON')
-    .addHelpText('after', examplesOf('resume', 'resume --exchange kraken'))
-    .action(async ({ json }: { readonly json?: boolean }, self: Command) => {
-      await using ingest = await openFor(self);
+  const command = new Command('resume').description(
+    'end a long pause that the exchange has asked for, for all processes',
+  );
+  return onIngest(command, {
+    examples: ['resume', 'resume --exchange kraken'],
+    shown: ['store', 'baseUrl'],
+    async run({ ingest }) {
       const { until } = ingest.pause;
       await ingest.pause.end();
       const was = until > ingest.clock.now() ? new Date(until).toISOString() : null;
       const text = was === null ? 'There was no pause.' : `The pause until ${was} is ended.`;
-      print({ pausedUntil: was }, json, () => text);
-    });
-  return withSettings(command, ['store', 'baseUrl']);
+      return { value: { pausedUntil: was }, text: () => text };
+    },
+  });
 }
 
-interface VerifyOptions {
+interface VerifyFlags {
   readonly report?: string;
-  readonly json?: boolean;
 }
 
 const shownMax = 20;
+const reportFormat = /(?:^|\.)(json|html)$/;
 
 /** `ingest verify`: proves that nothing is missing, or says what is. */
 export function verifyCommand(): Command {
+  const about = 'also a quality report: json or html, or a file so called';
   const command = new Command('verify')
     .description('check every raw file and every trade against the ledger; exits 1 on any issue')
     .argument('[products...]', 'default: all in the table')
-    .option('--report <file>', 'also a quality report: json or html, or a file so called')
-    .option('--json', 'print JSON')
-    .addHelpText('after', examplesOf('verify', 'verify BTC-USD --report html', 'verify --json'))
-    .action(async (named: string[], { report, json }: VerifyOptions, self: Command) => {
-      const format = formatOf(report);
-      using stop = new StopRequest();
-      await using ingest = await openFor(self, { signal: stop.signal, readsOnly: true });
-      const verification = await verifyAll(ingest, named, stop.signal);
-      const place = report && join(ingest.settings.data, `report.${format}`);
-      const path = report === format ? place : report && resolve(report);
-      if (path) await writeReport(ingest, verification, path, stop.signal);
+    .option('--report <file>', about, (text) => {
+      if (reportFormat.test(text)) return text;
+      throw new UsageError(`--report: must be json, html or a file that ends so, got ${text}`);
+    });
+  return onIngest(command, {
+    examples: ['verify', 'verify BTC-USD --report html', 'verify --json'],
+    shown: ['store', 's3Bucket'],
+    readsOnly: true,
+    async run({ ingest, flags, signal }: Call<VerifyFlags>, named: string[]) {
+      const verification = await verifyAll(ingest, named, signal);
+      const { report = '' } = flags;
+      const isFormat = reportFormat.exec(report)?.[1] === report;
+      const path = isFormat ? join(ingest.settings.data, `report.${report}`) : resolve(report);
+      const written = report === '' ? undefined : path;
+      if (written) await writeReport(ingest, verification, written, signal);
       const { products } = (await ingest.table()).manifest;
       const noun = products.some(({ types }) => 'columns' in types) ? 'row' : 'trade';
-      print({ ...verification, report: path }, json, () => {
-        return verificationText(verification, noun, path);
-      });
-      if (verification.issuesFound > 0) process.exitCode = exitCodes.failed;
-    });
-  return withSettings(command, ['store', 's3Bucket']);
-}
-
-function formatOf(report: string | undefined): string | undefined {
-  if (report === undefined) return undefined;
-  const format = /(^|\.)(json|html)$/.exec(report)?.[2];
-  if (format !== undefined) return format;
-  throw new UsageError(`--report: must be json, html or a file that ends so, got ${report}`);
+      return {
+        value: { ...verification, report: written },
+        text: () => verificationText(verification, noun, written),
+        exitCode: verification.issuesFound > 0 ? exitCodes.failed : exitCodes.ok,
+      };
+    },
+  });
 }
 
 async function verifyAll(
@@ -148,8 +142,7 @@ async function verifyAll(
   named: readonly string[],
   signal: AbortSignal,
 ): Promise<Verification> {
-  const { verify } = await import('../quality/verify.ts');
-  const { expectedProducts } = await import('../quality/verify.ts');
+  const { expectedProducts, verify } = await import('../quality/verify.ts');
   const all = await expectedProducts(ingest, signal);
   harvestedOf(
     named,
@@ -198,42 +191,23 @@ function verificationText(
   const lines = issues.slice(0, shownMax).map(({ flaw, product, file, message }) => {
     return `${flaw}: ${[product, file, message].filter(Boolean).join(': ')}`;
   });
-  if (issuesFound > lines.length) lines.push(`… and ${count(issuesFound - lines.length)} more`);
-  if (orphans > 0) {
-    lines.push(`(${count(orphans)} raw files are in no checkpoint, and do no harm: ingest clean)`);
-  }
-  if (waiting > 0) {
-    lines.push(
+  const more = issuesFound - lines.length;
+  const fed = `${counted(uncompared, 'trade')} of the feed`;
+  const notes = [
+    more > 0 && `… and ${count(more)} more`,
+    orphans > 0 &&
+      `(${count(orphans)} raw files are in no checkpoint, and do no harm: ingest clean)`,
+    waiting > 0 &&
       `(${counted(waiting, 'raw file')} not in the table yet: follow, or ingest transform)`,
-    );
-  }
-  if (uncompared > 0) {
-    const what = `${counted(uncompared, 'trade')} of the feed not compared with REST yet`;
-    lines.push(`(${what}: ingest follow does it)`);
-  }
+    uncompared > 0 && `(${fed} not compared with REST yet: ingest follow does it)`,
+  ];
   const looked = `${counted(trades, noun)} of ${counted(products, 'product')}`;
   const files = `in ${counted(tableFiles, 'file')}`;
   const from = `(version ${version}, from ${counted(rawFiles, 'raw file')})`;
-  const verdict = issuesFound === 0 ? 'nothing is missing, nothing is twice, all is in order' : '';
-  const sum = verdict || counted(issuesFound, 'issue');
-  return [
-    ...lines,
-    `${looked} ${files} ${from}: ${sum}.`,
-    ...(report ? [`Report: ${report}`] : []),
-  ].join('\n');
-}
-
-interface CleanOptions {
-  readonly dryRun?: boolean;
-  readonly json?: boolean;
-}
-
-interface Cleaned {
-  readonly product: string;
-  /** Raw files that nobody knows of, and their bytes. */
-  readonly files: number;
-  readonly bytes: number;
-  readonly status: 'deleted' | 'found' | 'locked';
+  const sound = 'nothing is missing, nothing is twice, all is in order';
+  const sum = issuesFound === 0 ? sound : counted(issuesFound, 'issue');
+  const last = `${looked} ${files} ${from}: ${sum}.`;
+  return [...lines, ...notes, last, report && `Report: ${report}`].filter(Boolean).join('\n');
 }
 
 /** `ingest clean`: deletes raw files that a crash left. */
@@ -241,31 +215,29 @@ export function cleanCommand(): Command {
   const command = new Command('clean')
     .description('delete raw files that a crash left and no checkpoint names')
     .argument('[products...]', 'default: all that were ever harvested')
-    .option('--dry-run', 'only show what would be deleted')
-    .option('--json', 'print JSON')
-    .addHelpText('after', examplesOf('clean --dry-run', 'clean BTC-USD'))
-    .action(async (named: string[], { dryRun = false, json }: CleanOptions, self: Command) => {
-      using stop = new StopRequest();
-      await using ingest = await openFor(self, { signal: stop.signal });
-      const known = await ingest.ledger.products(stop.signal);
-      const rows: Cleaned[] = [];
+    .option('--dry-run', 'only show what would be deleted');
+  return onIngest(command, {
+    examples: ['clean --dry-run', 'clean BTC-USD'],
+    shown: ['store', 's3Bucket'],
+    async run({ ingest, flags, signal }: Call<{ dryRun?: true }>, named: string[]) {
+      const known = await ingest.ledger.products(signal);
+      const value = [];
       for (const product of harvestedOf(named, known)) {
-        rows.push(await clean(ingest, product, dryRun, stop.signal));
+        value.push(await clean(ingest, product, flags.dryRun === true, signal));
       }
-      const found = rows.filter(({ files, status }) => files > 0 || status === 'locked');
-      print(rows, json, () => table(found, 'There is nothing to clean.'));
-      const isLocked = rows.every(({ status }) => status === 'locked');
-      if (isLocked && rows.length > 0) process.exitCode = exitCodes.locked;
-    });
-  return withSettings(command, ['store', 's3Bucket']);
+      const found = value.filter(({ files, status }) => files > 0 || status === 'locked');
+      const isLocked = value.length > 0 && value.every(({ status }) => status === 'locked');
+      return {
+        value,
+        text: () => table(found, 'There is nothing to clean.'),
+        exitCode: isLocked ? exitCodes.locked : exitCodes.ok,
+      };
+    },
+  });
 }
 
-async function clean(
-  ingest: Ingest,
-  product: string,
-  isDry: boolean,
-  signal: AbortSignal,
-): Promise<Cleaned> {
+/** Deletes or counts the raw files of a product that nobody knows of. */
+async function clean(ingest: Ingest, product: string, isDry: boolean, signal: AbortSignal) {
   const { orphansOf } = await import('../harvest/ledger.ts');
   const { ledger, folder } = ingest;
   const { current, building } = await ledger.generations(product, signal);
@@ -287,12 +259,11 @@ async function clean(
   return { product, files, bytes, status: isDry ? 'found' : 'deleted' };
 }
 
-interface ProductsOptions {
+interface ProductsFlags {
   readonly path?: string;
   readonly merge?: boolean;
-  readonly filterRegex?: string;
+  readonly filterRegex?: RegExp;
   readonly dryRun?: boolean;
-  readonly json?: boolean;
 }
 
 const listedMax = 200;
@@ -304,43 +275,47 @@ export function productsCommand(): Command {
     .description('ask the exchange for its products and write the list')
     .option('--path <file>', 'the list to write (default: the setting --seed-path)')
     .option('--merge', 'keep what is in the list already')
-    .option('--filter-regex <pattern>', 'only ids in which this is found, such as -USD$')
-    .option('--dry-run', `write nothing; show the count and the first ${listedMax}`)
-    .option('--json', 'print JSON')
-    .addHelpText('after', examplesOf('products --filter-regex -USD$', 'products --merge --dry-run'))
-    .action(async (options: ProductsOptions, self: Command) => {
-      const pattern = patternOf(options.filterRegex);
-      const path = options.path ?? settingsOf(self).seedPath;
-      const { readSeed, writeSeed } = await import('../harvest/product-list.ts');
-      const old = await readSeed(path);
-      using stop = new StopRequest();
-      await using ingest = await openFor(self, { signal: stop.signal });
-      const { connector, clock } = ingest;
-      const found = await connector.products(stop.signal).catch((error: Error) => {
-        stop.signal.throwIfAborted();
-        throw new UsageError(`the products cannot be had: ${error.message}; nothing was written`);
-      });
-      const wanted = found.filter((id) => pattern.test(id));
-      const all = new Set(options.merge ? [...old.productIds, ...wanted] : wanted);
-      const productIds = [...all].sort();
-      const metadata = {
-        ...old.metadata,
-        source: `${connector.name} ${connector.baseUrl}`,
-        count: productIds.length,
-        last_updated: new Date(clock.now()).toISOString(),
-      };
-      if (!options.dryRun) await writeSeed(path, { productIds, metadata });
-      const result = { path, written: !options.dryRun, count: productIds.length, productIds };
-      print(result, options.json, () => {
-        const shown = options.dryRun ? `${productIds.slice(0, listedMax).join('\n')}\n` : '';
-        const verb = options.dryRun ? 'would be written' : 'written';
-        return `${shown}${productIds.length} of ${found.length} products, ${verb} to ${path}`;
-      });
-    });
-  return withSettings(command, ['seedPath', 'baseUrl']);
+    .option('--filter-regex <pattern>', 'only ids in which this is found, such as -USD$', patternOf)
+    .option('--dry-run', `write nothing; show the count and the first ${listedMax}`);
+  return onIngest(command, {
+    examples: ['products --filter-regex -USD$', 'products --merge --dry-run'],
+    shown: ['seedPath', 'baseUrl'],
+    run: listProducts,
+  });
 }
 
-function patternOf(text = ''): RegExp {
+async function listProducts({ ingest, flags, signal }: Call<ProductsFlags>): Promise<Result> {
+  const { path = ingest.settings.seedPath, merge, filterRegex, dryRun = false } = flags;
+  const { connector, clock } = ingest;
+  const { readSeed, writeSeed } = await import('../harvest/product-list.ts');
+  const old = await readSeed(path);
+  const found = await connector.products(signal).catch((error: Error) => {
+    signal.throwIfAborted();
+    throw new UsageError(`the products cannot be had: ${error.message}; nothing was written`);
+  });
+  const wanted = found.filter((id) => filterRegex?.test(id) ?? true);
+  const productIds = [...new Set(merge ? [...old.productIds, ...wanted] : wanted)].sort();
+  const count = productIds.length;
+  if (count === 0) {
+    const what = `none of ${found.length} products is called so`;
+    throw new UsageError(`--filter-regex: ${what}; the list ${path} is as it was`);
+  }
+  const metadata = {
+    ...old.metadata,
+    source: `${connector.name} ${connector.baseUrl}`,
+    count,
+    last_updated: new Date(clock.now()).toISOString(),
+  };
+  if (!dryRun) await writeSeed(path, { productIds, metadata });
+  const shown = dryRun ? `${productIds.slice(0, listedMax).join('\n')}\n` : '';
+  const verb = dryRun ? 'would be written' : 'written';
+  return {
+    value: { path, written: !dryRun, count, productIds },
+    text: () => `${shown}${count} of ${found.length} products, ${verb} to ${path}`,
+  };
+}
+
+function patternOf(text: string): RegExp {
   try {
     return new RegExp(text);
   } catch (error) {

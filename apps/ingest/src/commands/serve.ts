@@ -60,6 +60,7 @@ interface ExchangeFlags {
   readonly rate: number;
   readonly latency: number;
   readonly errors: number;
+  readonly limited: number;
 }
 
 const defaultProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
@@ -68,12 +69,13 @@ const defaultProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 export function exchangeCommand(): Command {
   const command = new Command('exchange')
     .description('a simulated exchange, to try everything with: it answers as real ones do')
-    .argument('[products...]', `default: ${defaultProducts.join(' ')}`, defaultProducts)
+    .argument('[products...]', 'their names', defaultProducts)
     .option('--trades <number>', 'trades that each product has', numberFrom(0), 100_000)
     .option('--growth <number>', 'trades that are added each second', numberFrom(0), 0)
     .option('--rate <number>', 'requests a second; more are answered 429', numberFrom(0), 10)
     .option('--latency <ms>', 'how long an answer takes on average', numberFrom(0), 100)
     .option('--errors <share>', 'answered 5xx, from 0 to 1', share, 0.01)
+    .option('--limited <share>', 'answered 429 by chance, from 0 to 1', share, 0)
     .addHelpText(
       'after',
       examplesOf('exchange', 'exchange BTC-USD --trades 1000000 --rate 50 --errors 0.05'),
@@ -96,7 +98,7 @@ export function exchangeCommand(): Command {
 
 /** The exchange that the flags describe; a burst is the requests of one and a half seconds. */
 function exchangeOptions(products: readonly string[], flags: ExchangeFlags): ExchangeOptions {
-  const { trades, growth, rate, latency, errors } = flags;
+  const { trades, growth, rate, latency, errors, limited } = flags;
   const burst = Math.max(1, Math.ceil(1.5 * rate));
   // Trades that are added are of now, and those before go back from there at the same pace.
   const stepUs = Math.max(1, Math.floor(1e6 / Math.max(1, growth)));
@@ -106,7 +108,7 @@ function exchangeOptions(products: readonly string[], flags: ExchangeFlags): Exc
     products: products.map((id) => ({ id, trades, ...times })),
     rate: rate === 0 ? undefined : { ratePerSecond: rate, burst },
     latency: { meanMs: latency },
-    trouble: { error: errors },
+    trouble: { error: errors, limited },
   };
 }
 

@@ -5,9 +5,8 @@ import { zstdCompressSync } from 'node:zlib';
 import { Command } from 'commander';
 import { print } from 'spillway-cli';
 import type { ConnectorOptions } from '../connectors/connector.ts';
-import type { Declaration } from '../connectors/declaration.ts';
-import type { TradeFields } from '../connectors/trades.ts';
-import type { RecordColumn } from '../table/records.ts';
+import type { Declaration, TradeFields } from '../connectors/declaration.ts';
+import type { RecordColumn, RecordSchema } from '../table/records.ts';
 import {
   counted,
   examplesOf,
@@ -62,22 +61,13 @@ async function checkSource(
   });
 }
 
-interface Looked {
-  readonly address: string;
-  readonly records: number;
-  readonly isEnd: boolean;
-  readonly key: readonly string[];
-  readonly columns: readonly RecordColumn[];
-  readonly example: Readonly<Record<string, unknown>>;
-}
-
 /** Asks for one page as a harvest would, and finds the columns of its records. */
 async function look(
   source: Declaration,
   product: string | undefined,
   options: ConnectorOptions,
   signal: AbortSignal,
-): Promise<Looked> {
+) {
   const { declared, schemaOf } = await import('../connectors/declared.ts');
   const { keysOf } = await import('../connectors/api.ts');
   await using connector = declared(source, { ...options, environment: process.env });
@@ -117,7 +107,7 @@ function tradeColumns({ id, price, quantity, time, side }: TradeFields): readonl
 
 async function columnsOf(
   lines: Uint8Array,
-  schema: Parameters<typeof import('../table/records.ts')['firstTypes']>[0],
+  schema: RecordSchema,
 ): Promise<readonly RecordColumn[]> {
   const { Engine } = await import('../table/engine.ts');
   const { columnsFor, firstTypes } = await import('../table/records.ts');

@@ -1,8 +1,11 @@
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { makeDatabaseFolder, print, UsageError } from 'spillway-cli';
-import { shownSettings } from '../settings.ts';
+import { settingsReader } from '../settings.ts';
 import { counted, examplesOf, settingsOf, withSettings } from './command-line.ts';
+
+/** Time that a copy may take, in milliseconds. */
+const copyMsMax = 3_600_000;
 
 interface CopyOptions {
   readonly undo?: boolean;
@@ -32,7 +35,7 @@ async function copyOrUndo(
     if (/^(sqlite:.|postgres(ql)?:\/\/)/.test(place)) continue;
     throw new UsageError('store: only those of SQLite and Postgres can be copied');
   }
-  const { copiedTo, refuseCopied } = await import('../open.ts');
+  const { copiedTo, refuseCopied } = await import('../harvest/copied-store.ts');
   const { copyStore, Database } = await import('spillway-sql');
   await using from = await Database.open({ url: settings.store });
   await using store = await from.store();
@@ -46,13 +49,21 @@ async function copyOrUndo(
   await refuseCopied(store);
   await makeDatabaseFolder(url);
   await using to = await Database.open({ url, deadlineMs: Infinity });
-  const records = await copyStore(from, to);
-  // Last, so that a copy that failed leaves the store in use.
   const path = /^sqlite:(.+)$/s.exec(url)?.[1];
-  const shown = path === undefined ? shownSettings({ ...settings, store: url }).store : undefined;
-  const address = String(shown ?? `sqlite:${resolve(String(path))}`);
-  await store.commit([{ name: copiedTo, value: address }]);
-  print({ records }, json, () => {
-    return `${counted(records, 'record')} copied. Set "store" to ${address} now.`;
-  });
+  const shown = () => String(settingsReader.shown({ ...settings, store: url }).store);
+  const address = path === undefined ? shown() : `sqlite:${resolve(path)}`;
+  const mark = { name: copiedTo, value: address };
+  // First, so that no process which is running commits to the old store what the copy lacks. It
+  // ends by itself if this one is killed, and records that do so are not copied.
+  await store.commit([{ ...mark, ttlMs: copyMsMax }]);
+  try {
+    const records = await copyStore(from, to);
+    await store.commit([mark]);
+    print({ records }, json, () => {
+      return `${counted(records, 'record')} copied. Set "store" to ${address} now.`;
+    });
+  } catch (error) {
+    await store.commit([{ name: copiedTo }]);
+    throw error;
+  }
 }

@@ -2,114 +2,93 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, extname, resolve } from 'node:path';
 import { Command } from 'commander';
-import { print, UsageError } from 'spillway-cli';
+import { UsageError } from 'spillway-cli';
 import { engineError, quoted } from '../table/engine.ts';
 import { named } from '../table/records.ts';
 import { viewName } from '../table/view.ts';
 import {
+  type Call,
   checkTimes,
   counted,
-  examplesOf,
   harvestedOf,
   integerFrom1,
   nothingIn,
-  openFor,
-  StopRequest,
+  onIngest,
+  type Result,
   table,
   timeOption,
-  withSettings,
 } from './command-line.ts';
 import { tellWork } from './progress.ts';
-
-interface QueryCommandOptions {
-  readonly rowsMax: number;
-  readonly json?: boolean;
-}
 
 /** `ingest query`: SQL on the table. */
 export function queryCommand(): Command {
   const command = new Command('query')
     .description('ask the table with SQL: trades, and ohlcv(product, step); nothing can be changed')
     .argument('<sql>')
-    .option('--rows-max <number>', 'rows after which the rest is left out', integerFrom1, 1_000)
-    .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      examplesOf(
-        'query "SELECT product, count(*) AS trades FROM trades GROUP BY product"',
-        'query --json "SELECT * FROM trades ORDER BY trade_ts DESC LIMIT 5"',
-        `query "SELECT * FROM ohlcv('BTC-USD', '1h')"`,
-      ),
-    )
-    .action(async (sql: string, { json, ...options }: QueryCommandOptions, self: Command) => {
-      using stop = new StopRequest();
-      await using ingest = await openFor(self, { signal: stop.signal, readsOnly: true });
+    .option('--rows-max <number>', 'rows after which the rest is left out', integerFrom1, 1_000);
+  return onIngest(command, {
+    examples: [
+      'query "SELECT product, count(*) AS trades FROM trades GROUP BY product"',
+      'query --json "SELECT * FROM trades ORDER BY trade_ts DESC LIMIT 5"',
+      `query "SELECT * FROM ohlcv('BTC-USD', '1h')"`,
+    ],
+    shown: ['s3Bucket'],
+    readsOnly: true,
+    async run({ ingest, flags, signal }: Call<{ rowsMax: number }>, sql: string) {
+      const { rowsMax } = flags;
       const trades = await ingest.table();
-      const result = await trades.query(sql, { ...options, signal: stop.signal });
+      const value = await trades.query(sql, { rowsMax, signal });
       if (trades.manifest.version === 0) throw new UsageError(nothingIn(ingest));
-      print(result, json, () => {
-        const rest = result.cut ? `\n(more than ${options.rowsMax} rows; see --rows-max)` : '';
-        return `${table(result.rows, '(no rows)')}${rest}`;
-      });
-    });
-  return withSettings(command, ['s3Bucket']);
+      const rest = value.cut ? `\n(more than ${rowsMax} rows; see --rows-max)` : '';
+      return { value, text: () => `${table(value.rows, '(no rows)')}${rest}` };
+    },
+  });
 }
 
 /** `ingest files`: the Parquet files that make up the table now. */
 export function filesCommand(): Command {
   const command = new Command('files')
     .description('list the Parquet files of the table; nothing else is in its folder')
-    .argument('[products...]', 'default: all')
-    .option('--json', 'print JSON')
-    .addHelpText('after', examplesOf('files', 'files BTC-USD --json'))
-    .action(async (named: string[], { json }: { readonly json?: boolean }, self: Command) => {
-      await using ingest = await openFor(self, { readsOnly: true });
+    .argument('[products...]', 'default: all');
+  return onIngest(command, {
+    examples: ['files', 'files BTC-USD --json'],
+    shown: ['s3Bucket'],
+    readsOnly: true,
+    async run({ ingest }, named: string[]) {
       const { place } = ingest.folder;
       const { files } = (await ingest.table()).manifest;
       const known = files.map(({ product }) => product);
       const wanted = new Set(harvestedOf(named, known));
-      const rows = files
+      const value = files
         .filter(({ product }) => wanted.has(product))
         .map(({ path, ...file }) => ({ ...file, path: `${place}/${path}` }));
-      const shown = rows.map(({ product, date, rows, bytes, path }) => {
+      const shown = value.map(({ product, date, rows, bytes, path }) => {
         return { product, date, trades: rows, bytes, path };
       });
-      print(rows, json, () => table(shown, 'The table has no files yet; see ingest run.'));
-    });
-  return withSettings(command, ['s3Bucket']);
-}
-
-interface IcebergOptions {
-  readonly location?: string;
-  readonly json?: boolean;
+      return { value, text: () => table(shown, 'The table has no files yet; see ingest run.') };
+    },
+  });
 }
 
 /** `ingest iceberg`: metadata of Apache Iceberg beside the table. */
 export function icebergCommand(): Command {
+  const about = 'where others find the folder (default file://… or s3://…)';
   const command = new Command('iceberg')
     .description('write Apache Iceberg metadata for the table, now and after each change of it')
-    .option('--location <url>', 'where others find the folder (default file://… or s3://…)')
-    .option('--json', 'print JSON')
-    .addHelpText('after', examplesOf('iceberg', 'iceberg --location s3a://trades/prod'))
-    .action(async ({ location, json }: IcebergOptions, self: Command) => {
-      if (location !== undefined && !/^[\w+.-]+:\/\/.*[^/]$/.test(location)) {
-        const rule = 'an address like s3a://trades, without a slash at its end';
-        throw new UsageError(`--location: must be ${rule}, got ${location}`);
-      }
-      using stop = new StopRequest();
-      await using ingest = await openFor(self, { signal: stop.signal });
-      const rows = await (await ingest.transformer()).iceberg(location, stop.signal);
-      if (rows.length === 0) throw new UsageError(nothingIn(ingest));
-      print(rows, json, () => table(rows, ''));
+    .option('--location <url>', about, (text) => {
+      if (/^[\w+.-]+:\/\/.*[^/]$/.test(text)) return text;
+      const rule = 'an address like s3a://trades, without a slash at its end';
+      throw new UsageError(`--location: must be ${rule}, got ${text}`);
     });
-  return withSettings(command, ['s3Bucket']);
-}
-
-interface ExportOptions {
-  readonly since?: bigint;
-  readonly until?: bigint;
-  readonly force?: boolean;
-  readonly json?: boolean;
+  return onIngest(command, {
+    examples: ['iceberg', 'iceberg --location s3a://trades/prod'],
+    shown: ['s3Bucket'],
+    async run({ ingest, flags, signal }: Call<{ location?: string }>) {
+      const value = await (await ingest.transformer()).iceberg(flags.location, signal);
+      if (value.length === 0) throw new UsageError(nothingIn(ingest));
+      return { value, text: () => table(value, '') };
+    },
+  });
 }
 
 const formats: Readonly<Record<string, string>> = {
@@ -119,40 +98,50 @@ const formats: Readonly<Record<string, string>> = {
   '.duckdb': '',
 };
 
+interface ExportFlags {
+  readonly since?: bigint;
+  readonly until?: bigint;
+  readonly force?: boolean;
+}
+
 /** `ingest export`: the trades as one file for another program. */
 export function exportCommand(): Command {
   const command = new Command('export')
     .description('write trades to one file: .parquet, .csv, .arrow or .duckdb, by its name')
-    .argument('<file>')
+    .argument('<file>', 'such as all.parquet; its folder is made')
     .argument('[products...]', 'default: all')
     .addOption(timeOption('--since <time>', 'only trades from then on'))
     .addOption(timeOption('--until <time>', 'only trades before'))
     .option('--force', 'replace a file that is there')
-    .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      examplesOf('export btc.csv BTC-USD --since 2026-01-01', 'export all.duckdb --force'),
-    )
-    .action(exportTrades);
-  return withSettings(command, ['s3Bucket']);
+    .hook('preAction', checkExport);
+  return onIngest(command, {
+    examples: ['export btc.csv BTC-USD --since 2026-01-01', 'export all.duckdb --force'],
+    shown: ['s3Bucket'],
+    readsOnly: true,
+    run: exportTrades,
+  });
 }
 
-async function exportTrades(
-  file: string,
-  products: readonly string[],
-  { since, until, force = false, json }: ExportOptions,
-  self: Command,
-): Promise<void> {
-  checkTimes({ since, until });
+/** Refuses a call by which no file could be made. */
+function checkExport(command: Command): void {
+  const { force, ...times } = command.opts<ExportFlags>();
+  checkTimes(times);
+  const [file = ''] = command.args;
   const path = resolve(file);
-  const format = formats[extname(path)];
-  if (format === undefined) {
+  if (!(extname(path) in formats)) {
     throw new UsageError(`${file}: must end in ${Object.keys(formats).join(', ')}`);
   }
   if (!force && existsSync(path)) throw new UsageError(`${path} is there; --force replaces it`);
-  using stop = new StopRequest();
-  await using ingest = await openFor(self, { signal: stop.signal, readsOnly: true });
-  await using view = await (await ingest.table()).view(stop.signal);
+}
+
+async function exportTrades(
+  { ingest, flags, signal }: Call<ExportFlags>,
+  file: string,
+  products: string[],
+): Promise<Result> {
+  const { since, until } = flags;
+  const path = resolve(file);
+  await using view = await (await ingest.table()).view(signal);
   const isSource = 'declared' in ingest.connector.lineSql;
   harvestedOf(
     products,
@@ -178,14 +167,14 @@ async function exportTrades(
       `CREATE TABLE exported.${named(name)} AS ${select}`,
       'DETACH exported',
     ],
-  }[extname(path)] ?? [`COPY (${select}) TO ${quoted(unfinished)} (${format})`];
+  }[extname(path)] ?? [`COPY (${select}) TO ${quoted(unfinished)} (${formats[extname(path)]})`];
   await mkdir(dirname(path), { recursive: true });
   try {
     using _told = tellWork(`Writing ${path} …`);
-    for (const sql of statements) await view.engine.run(sql, stop.signal);
+    for (const sql of statements) await view.engine.run(sql, signal);
     if (extname(path) === '.arrow') {
       const { writeArrow } = await import('../table/arrow.ts');
-      await writeArrow(view.engine, select, unfinished, stop.signal);
+      await writeArrow(view.engine, select, unfinished, signal);
     }
     await rename(unfinished, path);
   } catch (error) {
@@ -198,11 +187,10 @@ async function exportTrades(
   }
   const [{ rows } = {}] = await view.engine.rows(
     `SELECT count(*) AS rows FROM (${select})`,
-    stop.signal,
+    signal,
   );
   const count = Number(rows);
-  const done = { path, [isSource ? 'records' : 'trades']: count };
-  print(done, json, () => {
-    return `${counted(count, isSource ? 'record' : 'trade')} written to ${path}.`;
-  });
+  const noun = isSource ? 'record' : 'trade';
+  const value = { path, [`${noun}s`]: count };
+  return { value, text: () => `${counted(count, noun)} written to ${path}.` };
 }

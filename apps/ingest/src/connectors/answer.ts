@@ -83,11 +83,25 @@ export function at(value: unknown, path: string): unknown {
 const iso =
   /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?$/;
 
-/** Microseconds since 1970; a time without a zone is one of UTC. */
+/** In years that every reader of the table knows. */
+const years = { first: -62_135_596_800_000_000n, end: 253_402_300_800_000_000n };
+
+/** Microseconds since 1970, in the years from 1 to 9999; a time without a zone is one of UTC. */
 export function microseconds(value: unknown): bigint | undefined {
-  if (typeof value === 'number' || (typeof value === 'string' && /^\d{9,19}$/.test(value))) {
+  const us = anyMicroseconds(value);
+  if (us === undefined || us < years.first || us >= years.end) return undefined;
+  // In whole milliseconds where a number would round it up, maybe to the next day.
+  return Number.isSafeInteger(Number(us)) ? us : us - (((us % 1000n) + 1000n) % 1000n);
+}
+
+/** Seconds since 1970, or finer, as text: whole ones, and the fraction. */
+export const seconds: RegExp = /^(\d{9,19})(?:\.(\d+))?$/;
+
+function anyMicroseconds(value: unknown): bigint | undefined {
+  if (typeof value === 'number' || (typeof value === 'string' && seconds.test(value))) {
     const number = Number(value);
-    const scale = number < 1e11 ? 1e6 : number < 1e14 ? 1e3 : number < 1e17 ? 1 : 1e-3;
+    const size = Math.abs(number);
+    const scale = size < 1e11 ? 1e6 : size < 1e14 ? 1e3 : size < 1e17 ? 1 : 1e-3;
     return Number.isFinite(number) ? BigInt(Math.round(number * scale)) : undefined;
   }
   if (typeof value !== 'string') return undefined;

@@ -1,4 +1,4 @@
-import { recordBytesMax } from '../table/records.ts';
+import { columnsMax, recordBytesMax } from '../table/records.ts';
 import { at, fieldChanged, microseconds, parseAnswer, wellFormed } from './answer.ts';
 import type { ConnectorOptions } from './connector.ts';
 import type { Declaration, Limits } from './declaration.ts';
@@ -40,10 +40,11 @@ export class Api implements AsyncDisposable {
   readonly #client: ExchangeClient;
   readonly #path: string;
   readonly #origins: readonly string[];
-  readonly #query: Query;
+  readonly #query: Declaration['query'];
   /** Names of parameters whose values are secret. */
   readonly #hidden: readonly string[];
   readonly secrets: Secrets;
+  readonly isReached = (): boolean => this.#client.isReached;
 
   constructor(source: Declaration, options: DeclaredOptions) {
     const { name, address, headers = {}, query = {}, unknown } = source;
@@ -54,9 +55,7 @@ export class Api implements AsyncDisposable {
     this.#source = source;
     this.#path = path === '' ? '/' : path;
     const all = Object.entries(query);
-    this.#query = Object.fromEntries(
-      all.filter(([, value]) => !isSecret(value)).map(([key, value]) => [key, String(value)]),
-    );
+    this.#query = Object.fromEntries(all.filter(([, value]) => !isSecret(value)));
     const secrets = all.filter(([, value]) => isSecret(value));
     this.#hidden = secrets.map(([key]) => key);
     this.secrets = new Secrets(environment);
@@ -85,7 +84,7 @@ export class Api implements AsyncDisposable {
     const own = product.split('/').map(encodeURIComponent).join('/');
     const parts = Object.entries({ ...this.#query, ...query });
     const all = parts.map(([key, value]): [string, string] => {
-      return [key, value.replaceAll('{product}', product)];
+      return [key, String(value).replaceAll('{product}', () => product)];
     });
     const text = new URLSearchParams(all).toString();
     return `${this.#path.replaceAll('{product}', own)}${text === '' ? '' : `?${text}`}`;
@@ -164,11 +163,16 @@ export class Api implements AsyncDisposable {
       if (typeof value !== 'object' || value === null || Array.isArray(value)) {
         throw fieldChanged(name, item, 'an object', value);
       }
+      const fields = Object.keys(value).length;
+      if (fields > columnsMax) {
+        throw fieldChanged(name, item, `of at most ${columnsMax} fields`, fields);
+      }
       for (const one of keys) {
         const part: unknown = value[one];
-        if (!['string', 'number', 'boolean'].includes(typeof part)) {
-          throw fieldChanged(name, `${item}.${one}`, 'a text or a number, as it is the key', part);
-        }
+        const isPart = ['string', 'number', 'boolean'].includes(typeof part);
+        // Halves of characters would all become the same one.
+        if (isPart && String(part).isWellFormed()) continue;
+        throw fieldChanged(name, `${item}.${one}`, 'a text or a number, as it is the key', part);
       }
       const us = time === undefined ? 0n : microseconds(at(value, time));
       if (us === undefined) {
@@ -193,8 +197,8 @@ export class Api implements AsyncDisposable {
   /** The path to the next page, without secrets: it is kept in the checkpoint. */
   #linkIn(address: string | undefined, path: string): string | undefined {
     if (address === undefined) return undefined;
-    const url = new URL(address, `${this.baseUrl}${path}`);
-    if (!this.#origins.includes(url.origin)) {
+    const url = URL.parse(address, `${this.baseUrl}${path}`);
+    if (url === null || !this.#origins.includes(url.origin)) {
       const { name } = this.#source;
       throw fieldChanged(name, 'link', `an address at ${this.#origins[0]}`, address);
     }
@@ -227,8 +231,8 @@ const byText = (a: string, b: string): number => (a < b ? -1 : 1);
 
 /** Requests a second that the declared limits permit. */
 export function rateOf({ perSecond, perMinute, perHour }: Limits = {}): number {
-  const rates = [perSecond, (perMinute ?? NaN) / 60, (perHour ?? NaN) / 3600];
-  const given = rates.filter((rate) => rate !== undefined && !Number.isNaN(rate)) as number[];
+  const rates = [perSecond, perMinute && perMinute / 60, perHour && perHour / 3600];
+  const given = rates.filter((rate) => rate !== undefined);
   return given.length === 0 ? 1 : Math.min(...given);
 }
 

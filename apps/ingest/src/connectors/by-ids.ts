@@ -1,10 +1,9 @@
-import type { HarvestSource } from 'spillway';
 import { checkInteger } from 'spillway/internal';
 import { fieldChanged } from './answer.ts';
 import type { Api, Found, Query } from './api.ts';
-import { checkWay, type TradePosition, type Way } from './connector.ts';
+import { checkWay, type Way } from './connector.ts';
 import type { Declaration } from './declaration.ts';
-import { type IdRange, type Item, pageOf, type TradePage, wantedOf } from './page.ts';
+import { type IdRange, type Item, newestOf, pageOf, wantedOf } from './page.ts';
 import { numbered, type PagesBy } from './pagers.ts';
 import type { TradeReader } from './trades.ts';
 
@@ -26,8 +25,7 @@ export function byIds(source: Declaration, api: Api, reader: TradeReader | undef
   };
   const latest = async (product: string, signal: AbortSignal): Promise<number | undefined> => {
     const newest = queryOf(pages.latest, {});
-    const items = await api.guard((caller) => api.ask(product, newest, caller, itemsIn), signal);
-    return items.length === 0 ? undefined : Math.max(...items.map(({ id }) => id));
+    return newestOf(await api.guard((caller) => api.ask(product, newest, caller, itemsIn), signal));
   };
   return {
     start: first,
@@ -59,7 +57,7 @@ export function byIds(source: Declaration, api: Api, reader: TradeReader | undef
         const again = (caller: AbortSignal) => ask(product, range, caller);
         return wantedOf(await api.guard(again, signal), range);
       };
-      const ids: HarvestSource<TradePage, TradePosition> = {
+      return {
         name: sourceName,
         from,
         pageAt(position) {
@@ -74,7 +72,6 @@ export function byIds(source: Declaration, api: Api, reader: TradeReader | undef
           return { rows, missing: missingIds(items, range) };
         },
       };
-      return ids;
     },
   };
 }

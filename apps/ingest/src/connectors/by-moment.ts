@@ -1,14 +1,11 @@
-import type { HarvestAnswer, HarvestSource } from 'spillway';
 import { ingestError } from '../errors.ts';
 import { at, fieldChanged } from './answer.ts';
 import type { Api, Query } from './api.ts';
 import type { Cursor, TradePosition, TradeRange, Way } from './connector.ts';
 import type { Declaration } from './declaration.ts';
-import { type Item, pageOf, type TradePage, wantedOf } from './page.ts';
-import type { PagesBy } from './pagers.ts';
+import { type Item, newestOf, pageOf, wantedOf } from './page.ts';
+import type { PageAnswer, PagesBy } from './pagers.ts';
 import type { TradeReader } from './trades.ts';
-
-type Answer = HarvestAnswer<TradePage, TradePosition>;
 
 /** Trades of an answer, and the time in nanoseconds that asks for those after them. */
 interface Moments {
@@ -34,7 +31,7 @@ export function byMoment(source: Declaration, api: Api, reader: TradeReader): Wa
   const one = { [pages.limit]: '1' };
   const latest = async (product: string, signal: AbortSignal): Promise<number | undefined> => {
     const { found } = await api.guard((caller) => ask(product, one, caller), signal);
-    return found.length === 0 ? undefined : Math.max(...found.map(({ id }) => id));
+    return newestOf(found);
   };
   return {
     start,
@@ -48,7 +45,7 @@ export function byMoment(source: Declaration, api: Api, reader: TradeReader): Wa
     },
     source(product, { from = start, to }: TradeRange, sourceName = `${name}/${product}`) {
       const left = (position: TradePosition): number => to - (position as Cursor).id;
-      const answers: HarvestSource<TradePage, TradePosition> = {
+      return {
         name: sourceName,
         from,
         pageAt: (position) => (left(position) > 0 ? { from: position, to: undefined } : undefined),
@@ -59,7 +56,6 @@ export function byMoment(source: Declaration, api: Api, reader: TradeReader): Wa
           return answerOf(name, pages.size, await ask(product, query, signal), cursor, to);
         },
       };
-      return answers;
     },
   };
 }
@@ -74,7 +70,7 @@ function answerOf(
   { found, last }: Moments,
   cursor: Cursor,
   to: number,
-): Answer {
+): PageAnswer {
   const { since, seen } = cursor;
   const isEarlier = found.some(({ us }) => (BigInt(us) + 2n) * 1000n < BigInt(since));
   if (last < BigInt(since) || (seen !== undefined && isEarlier)) {
@@ -82,7 +78,7 @@ function answerOf(
     throw ingestError('EXCHANGE_FAILED', message);
   }
   const items = wantedOf(found, { from: seen === undefined ? cursor.id : 0, to }, seen);
-  const newest = found.reduce((most, { id }) => Math.max(most, id), -Infinity);
+  const newest = newestOf(found) ?? -Infinity;
   const rows = items.length === 0 ? [] : [pageOf(items)];
   // The rest of this page is for a later harvest, which has to ask for the same page again.
   if (newest >= to) {

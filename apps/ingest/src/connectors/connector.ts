@@ -54,6 +54,8 @@ export interface Connector extends AsyncDisposable {
   readonly name: string;
   /** Address of the API, without a slash at its end. */
   readonly baseUrl: string;
+  /** True from the first answer on that an API would give. */
+  readonly isReached: () => boolean;
   /** Address of its records: a history is continued from the same one only. */
   readonly address: string;
   /** Trades in one answer, at most. */

@@ -7,42 +7,165 @@ import { ingestError } from '../errors.ts';
 import type { RecordType } from '../table/records.ts';
 import { dots } from './exchange-client.ts';
 import type { FeedDeclaration } from './feed-form.ts';
-import type { TradeFields } from './trades.ts';
+import type { FieldName } from './trades.ts';
 
-/** One API that gives records in pages, as people declare it in a file. */
-export interface Declaration {
-  /** Part of paths, and the name of its view in SQL: `github-issues` is `github_issues`. */
-  readonly name: string;
-  /** Address of a page, where `{product}` stands for one of `products`. */
-  readonly address: string;
-  /**
-   * Lists that the address has, such as repositories, or how the API is asked for them.
-   * @default one, named after the source
-   */
-  readonly products?: readonly string[] | ProductList | undefined;
-  /** Sent with every request; `${NAME}` is the variable of that name, and never shown. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Parameters of every request; `${NAME}` as in `headers`, `{product}` as in the address. */
-  readonly query?: Readonly<Record<string, string | number | boolean>> | undefined;
-  /** Path to the list of records in an answer, such as `data.items`. @default the answer itself */
-  readonly records?: string | undefined;
-  /** Field, or fields, by which records are the same; the later one replaces the earlier. */
-  readonly key?: string | readonly string[] | undefined;
-  /** Field with the time that tells the day of a record. @default none: all are of one day */
-  readonly time?: string | undefined;
-  readonly pages: Pages;
-  readonly limits?: Limits | undefined;
-  /** Types of fields; those of the others are found by sampling. */
-  readonly columns?: Readonly<Record<string, string>> | undefined;
-  /** Fields of records that are trades. @default they are not: each field is a column */
-  readonly trades?: TradeFields | undefined;
-  /** Text in a refusal that there is no such product. @default any refusal with status 404 */
-  readonly unknown?: string | undefined;
-  /** Throws if an answer with status 200 tells of a fault; for modules. */
-  readonly check?: ((body: unknown) => void) | undefined;
-  /** Live trades; for modules. */
-  readonly feed?: FeedDeclaration | undefined;
+/** One thing in a declaration that cannot be. */
+export interface Problem {
+  readonly field: string;
+  /** Completes "must be". */
+  readonly rule: string;
+  readonly value: unknown;
 }
+
+/** A rule for one field. What keeps it has the type `T`, so that neither is written twice. */
+interface Rule<T> {
+  /** Completes "must be". */
+  readonly rule: string;
+  readonly isRight: (value: unknown) => boolean;
+  readonly isOptional?: boolean;
+  /** Finds problems in the fields of a value that is an object. */
+  readonly within?: (fields: Fields, where: string) => readonly Problem[];
+  /** Never there: only the compiler reads it. */
+  readonly type?: T;
+}
+
+interface Optional<T> extends Rule<T> {
+  readonly isOptional: true;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+type Rules = Readonly<Record<string, Rule<unknown>>>;
+type Texts<T = string> = Readonly<Record<string, T>>;
+type ValueOf<R> = R extends Rule<infer T> ? T : never;
+type OptionalIn<R> = { [Name in keyof R]: R[Name] extends Optional<unknown> ? Name : never };
+
+/** The type of objects that keep these rules. */
+type Ruled<R, Lacking extends keyof R = OptionalIn<R>[keyof R]> = {
+  readonly [Name in Exclude<keyof R, Lacking>]: ValueOf<R[Name]>;
+} & { readonly [Name in Lacking]?: ValueOf<R[Name]> | undefined };
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+const isObject = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isParameters = (value: unknown): boolean =>
+  isObject(value) &&
+  Object.values(value).every((one) => ['string', 'number', 'boolean'].includes(typeof one));
+
+function ruled<T>(rule: string, isRight: (value: unknown) => boolean): Rule<T> {
+  return { rule, isRight };
+}
+
+function text(rule: string): Rule<string> {
+  return ruled(rule, isText);
+}
+
+function integer(min: number, max: number): Rule<number> {
+  return ruled(`an integer from ${min} to ${max}`, (value) => {
+    return Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
+  });
+}
+
+function oneOf<const T extends string>(...words: readonly T[]): Rule<T> {
+  return ruled(`one of ${words.join(', ')}`, (value) => words.some((word) => word === value));
+}
+
+function object<R extends Rules>(rules: R): Rule<Ruled<R>> {
+  const within = (fields: Fields, where: string) => problemsOf(fields, rules, where);
+  return { rule: 'an object', isRight: isObject, within };
+}
+
+function optional<T>(rule: Rule<T>): Optional<T> {
+  return { ...rule, isOptional: true };
+}
+
+const parameter = text('the name of a parameter');
+const field = text('the name of a field, or a path like a.b');
+const parameters = ruled<Texts<string | number>>('names with texts or numbers', isParameters);
+const size = integer(1, 1_000_000);
+
+/** The ways from one page to the next. */
+const pageRules = {
+  /** Ids without holes: `{from}`, `{to}`, `{last}` and `{size}` stand for the ids of a page. */
+  ids: {
+    query: parameters,
+    /** Parameters that ask for the newest record. */
+    latest: parameters,
+    size,
+    /** The first id. @default 1 */
+    first: optional(integer(0, 2 ** 50)),
+  },
+  /** Parameters for the number of records to pass over, and for how many are wanted. */
+  offset: { offset: parameter, limit: parameter, size },
+  /** Parameter for the number of the page; `size` is how many records a whole one has. */
+  page: {
+    page: parameter,
+    size,
+    /** The number of the first page. @default 1 */
+    first: optional(integer(0, 1_000)),
+  },
+  /** Parameter for a cursor: from a path of the answer, or from a field of the last record. */
+  cursor: {
+    cursor: parameter,
+    next: optional(field),
+    field: optional(field),
+    /** Path to true or false: another page follows. @default one does while there is a cursor */
+    more: optional(field),
+  },
+  /** The address in the `Link` header, or at `next`; with `since` and `field` also by time. */
+  link: { next: optional(field), since: optional(parameter), field: optional(field) },
+  /** Parameter for a time: records from then on, by ascending `field`. */
+  time: { since: parameter, field, size },
+  /** Parameter for nanoseconds, which `next` of the answer tells for trades after its last one. */
+  moment: { since: parameter, next: field, limit: parameter, size },
+};
+
+type PageRules = typeof pageRules;
+
+/** The way from one page to the next. */
+export type Pages = {
+  [By in keyof PageRules]: { readonly by: By } & Ruled<PageRules[By]>;
+}[keyof PageRules];
+
+const rate = optional(
+  ruled<number>('a number above 0, up to 1,000,000', (value) => {
+    return typeof value === 'number' && value > 0 && value <= 1_000_000;
+  }),
+);
+
+/** Limits that the API sets; the lowest rate counts. @default one request a second */
+const limitRules = {
+  perSecond: rate,
+  perMinute: rate,
+  perHour: rate,
+  /** Requests that may come at once after a pause. @default what the rate gives in 100 ms */
+  burst: optional(integer(1, 1_000_000)),
+  /** Requests of a process in flight, at most. */
+  atOnce: optional(integer(1, 1_000)),
+};
+
+export type Limits = Ruled<typeof limitRules>;
+
+const place = ruled<FieldName>('the name of a field, or a place in a list', (value) => {
+  return isText(value) || (Number.isInteger(value) && Number(value) >= 0);
+});
+const word = ruled<string | boolean>('a text, true or false', (value) => {
+  return isText(value) || typeof value === 'boolean';
+});
+
+const tradeRules = {
+  /** A whole number. */
+  id: place,
+  /** Decimals in quotes. */
+  price: place,
+  quantity: place,
+  /** ISO 8601 in UTC, whole milli- or microseconds since 1970, or seconds with a fraction. */
+  time: object({ field: place, as: oneOf('iso', 'epoch', 'seconds') }),
+  /** The side of the order that stood in the book, the maker's, or of the one that met it. */
+  side: object({ field: place, of: oneOf('maker', 'taker'), buy: word, sell: word }),
+};
+
+/** The fields of records that are trades; they go into the table of trades. */
+export type TradeFields = Ruled<typeof tradeRules>;
 
 /** A question for the products of an API. */
 export interface ProductList {
@@ -54,204 +177,73 @@ export interface ProductList {
   readonly field?: string | undefined;
 }
 
-/** The way from one page to the next. */
-export type Pages =
-  /** Ids without holes: `{from}`, `{to}`, `{last}` and `{size}` stand for the ids of a page. */
-  | {
-      readonly by: 'ids';
-      readonly query: Readonly<Record<string, string | number>>;
-      /** Parameters that ask for the newest record. */
-      readonly latest: Readonly<Record<string, string | number>>;
-      readonly size: number;
-      /** The first id. @default 1 */
-      readonly first?: number | undefined;
-    }
-  /** Parameters for the number of records to pass over, and for how many are wanted. */
-  | {
-      readonly by: 'offset';
-      readonly offset: string;
-      readonly limit: string;
-      readonly size: number;
-    }
-  /** Parameter for the number of the page; `size` is how many records a whole one has. */
-  | {
-      readonly by: 'page';
-      readonly page: string;
-      readonly size: number;
-      /** The number of the first page. @default 1 */
-      readonly first?: number | undefined;
-    }
-  /** Parameter for a cursor: from a path of the answer, or from a field of the last record. */
-  | {
-      readonly by: 'cursor';
-      readonly cursor: string;
-      readonly next?: string | undefined;
-      readonly field?: string | undefined;
-      /** Path to true or false: another page follows. @default one does while there is a cursor */
-      readonly more?: string | undefined;
-    }
-  /** The address in the `Link` header, or at `next`; with `since` and `field` also by time. */
-  | {
-      readonly by: 'link';
-      readonly next?: string | undefined;
-      readonly since?: string | undefined;
-      readonly field?: string | undefined;
-    }
-  /** Parameter for nanoseconds, which `next` of the answer tells for trades after its last one. */
-  | {
-      readonly by: 'moment';
-      readonly since: string;
-      readonly next: string;
-      readonly limit: string;
-      readonly size: number;
-    }
-  /** Parameter for a time: records from then on, by ascending `field`. */
-  | { readonly by: 'time'; readonly since: string; readonly field: string; readonly size: number };
-
-/** Limits that the API sets; the lowest rate counts. @default one request a second */
-export interface Limits {
-  readonly perSecond?: number | undefined;
-  readonly perMinute?: number | undefined;
-  readonly perHour?: number | undefined;
-  /** Requests that may come at once after a pause. @default what the rate gives in 100 ms */
-  readonly burst?: number | undefined;
-  /** Requests of a process in flight, at most. */
-  readonly atOnce?: number | undefined;
-}
-
-/** One thing in a declaration that cannot be. */
-export interface Problem {
-  readonly field: string;
-  /** Completes "must be". */
-  readonly rule: string;
-  readonly value: unknown;
-}
-
-interface Rule {
-  readonly rule: string;
-  readonly isRight: (value: unknown) => boolean;
-  readonly isOptional?: boolean;
-}
-
-type Rules = Readonly<Record<string, Rule>>;
-
-const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-const object: Rule = { rule: 'an object', isRight: isObject };
-const parameter: Rule = { rule: 'the name of a parameter', isRight: isText };
-const field: Rule = { rule: 'the name of a field, or a path like a.b', isRight: isText };
-const parameters: Rule = {
-  rule: 'names with texts or numbers',
-  isRight: (value) =>
-    isObject(value) &&
-    Object.values(value).every((one) => ['string', 'number', 'boolean'].includes(typeof one)),
-};
-const size: Rule = integer(1, 1_000_000);
-const rate: Rule = optional({
-  rule: 'a number above 0, up to 1,000,000',
-  isRight: (value) => typeof value === 'number' && value > 0 && value <= 1_000_000,
-});
-
-function integer(min: number, max: number): Rule {
-  const isRight = (value: unknown) =>
-    Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
-  return { rule: `an integer from ${min} to ${max}`, isRight };
-}
-
-function optional(rule: Rule): Rule {
-  return { ...rule, isOptional: true };
-}
-
-const keyRule: Rule = {
-  rule: 'a field, or a list of fields',
-  isRight: (value) =>
-    isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText)),
-};
-
-const sourceRules: Rules = {
-  name: {
-    rule: 'small letters, digits and -, from 2 to 40, and no name of an exchange or of trades',
-    isRight: (value) =>
-      /^[a-z][a-z0-9-]{0,38}[a-z0-9]$/.test(String(value)) &&
-      !['coinbase', 'kraken', 'binance', 'simulated', 'trades', 'ohlcv'].includes(String(value)),
-  },
-  address: {
-    rule: 'an http:// or https:// address without a query, a password or another {} than {product}',
-    isRight: (value) =>
+const sourceRules = {
+  /** Part of paths, and the name of its view in SQL: `github-issues` is `github_issues`. */
+  name: ruled<string>(
+    'small letters, digits and -, from 2 to 40, and no name of an exchange or of trades',
+    (value) =>
+      isText(value) &&
+      /^[a-z][a-z0-9-]{0,38}[a-z0-9]$/.test(value) &&
+      !['coinbase', 'kraken', 'binance', 'simulated', 'trades', 'ohlcv'].includes(value),
+  ),
+  /** Address of a page, where `{product}` stands for one of `products`. */
+  address: ruled<string>(
+    'an http:// or https:// address without a query, a password or another {} than {product}',
+    (value) =>
       isText(value) &&
       /^https?:\/\/[^@/?#{}]+(\/[^?#{}]*)?$/.test(withoutBraces(value)) &&
       URL.canParse(withoutBraces(value)),
-  },
-  products: optional({
-    rule: 'a list of names, none of them with . or .. between slashes, or path, records and field',
-    isRight: (value) =>
-      Array.isArray(value)
-        ? value.length > 0 && value.every((one) => isText(one) && !dots.test(one))
-        : isObject(value) && Object.values(value).every(isText) && isText(value.path),
-  }),
-  headers: optional({
-    rule: 'names of headers with texts or numbers',
-    isRight: (value) =>
-      parameters.isRight(value) &&
-      Object.keys(Object(value)).every((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name)),
-  }),
-  query: optional(parameters),
-  records: optional({ ...field, rule: 'a path like data.items' }),
-  key: optional(keyRule),
+  ),
+  /**
+   * Lists that the address has, such as repositories, or how the API is asked for them.
+   * @default one, named after the source
+   */
+  products: optional(
+    ruled<readonly string[] | ProductList>(
+      'a list of names, none of them with . or .. between slashes, or path, records and field',
+      (value) =>
+        Array.isArray(value)
+          ? value.length > 0 && value.every((one) => isText(one) && !dots.test(one))
+          : isObject(value) && Object.values(value).every(isText) && isText(value.path),
+    ),
+  ),
+  /** Sent with every request; `${NAME}` is the variable of that name, and never shown. */
+  headers: optional(
+    ruled<Texts>('names of headers with texts or numbers', (value) => {
+      const names = Object.keys(Object(value));
+      return isParameters(value) && names.every((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name));
+    }),
+  ),
+  /** Parameters of every request; `${NAME}` as in `headers`, `{product}` as in the address. */
+  query: optional<Texts<string | number | boolean>>(parameters),
+  /** Path to the list of records in an answer, such as `data.items`. @default the answer itself */
+  records: optional(text('a path like data.items')),
+  /** Field, or fields, by which records are the same; the later one replaces the earlier. */
+  key: optional(
+    ruled<string | readonly string[]>('a field, or a list of fields', (value) => {
+      return isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
+    }),
+  ),
+  /** Field with the time that tells the day of a record. @default none: all are of one day */
   time: optional(field),
-  pages: object,
-  limits: optional(object),
-  columns: optional(object),
-  trades: optional(object),
-  unknown: optional({ rule: 'a text', isRight: isText }),
-  check: optional({ rule: 'a function', isRight: (value) => typeof value === 'function' }),
-  feed: optional(object),
+  pages: { ...ruled<Pages>('an object', isObject), within: pageProblems },
+  limits: optional(object(limitRules)),
+  /** Types of fields; those of the others are found by sampling. */
+  columns: optional({ ...ruled<Texts>('an object', isObject), within: columnProblems }),
+  /** Fields of records that are trades. @default they are not: each field is a column */
+  trades: optional(object(tradeRules)),
+  /** Text in a refusal that there is no such product. @default any refusal with status 404 */
+  unknown: optional(text('a text')),
+  /** Throws if an answer with status 200 tells of a fault; for modules. */
+  check: optional(
+    ruled<(body: unknown) => void>('a function', (value) => typeof value === 'function'),
+  ),
+  /** Live trades; for modules. */
+  feed: optional(ruled<FeedDeclaration>('an object', isObject)),
 };
 
-const pageRules: Readonly<Record<string, Rules>> = {
-  ids: { query: parameters, latest: parameters, size, first: optional(integer(0, 2 ** 50)) },
-  offset: { offset: parameter, limit: parameter, size },
-  page: { page: parameter, size, first: optional(integer(0, 1_000)) },
-  cursor: {
-    cursor: parameter,
-    next: optional(field),
-    field: optional(field),
-    more: optional(field),
-  },
-  link: { next: optional(field), since: optional(parameter), field: optional(field) },
-  time: { since: parameter, field, size },
-  moment: { since: parameter, next: field, limit: parameter, size },
-};
-
-const place: Rule = {
-  rule: 'the name of a field, or a place in a list',
-  isRight: (value) => isText(value) || (Number.isInteger(value) && Number(value) >= 0),
-};
-const word: Rule = {
-  rule: 'a text, true or false',
-  isRight: (value) => isText(value) || typeof value === 'boolean',
-};
-const oneOf = (...words: readonly string[]): Rule => {
-  return { rule: `one of ${words.join(', ')}`, isRight: (value) => words.includes(String(value)) };
-};
-const tradeRules: Rules = {
-  id: place,
-  price: place,
-  quantity: place,
-  time: object,
-  side: object,
-};
-const timeRules: Rules = { field: place, as: oneOf('iso', 'epoch', 'seconds') };
-const sideRules: Rules = { field: place, of: oneOf('maker', 'taker'), buy: word, sell: word };
-
-const limitRules: Rules = {
-  perSecond: rate,
-  perMinute: rate,
-  perHour: rate,
-  burst: optional(integer(1, 1_000_000)),
-  atOnce: optional(integer(1, 1_000)),
-};
+/** One API that gives records in pages, as people declare it in a file. */
+export type Declaration = Ruled<typeof sourceRules>;
 
 const columnTypes: Readonly<Record<string, RecordType>> = {
   boolean: 'BOOLEAN',
@@ -272,86 +264,70 @@ export function columnType(declared: unknown): RecordType | undefined {
   return isDecimal ? `DECIMAL(${width},${scale})` : columnTypes[declared];
 }
 
+function columnProblems(columns: Fields, where: string): readonly Problem[] {
+  const rule = `${Object.keys(columnTypes).join(', ')} or decimal(18,9)`;
+  return Object.entries(columns)
+    .filter(([, type]) => columnType(type) === undefined)
+    .map(([name, value]) => ({ field: where + name, rule, value }));
+}
+
 /** Everything in it that cannot be; none if it can be used. */
 export function problemsIn(value: unknown): readonly Problem[] {
   if (!isObject(value)) return [{ field: '', rule: 'an object with name, address …', value }];
-  const found = problemsOf('', value, sourceRules);
-  const { pages, limits, columns, products, address, query, trades } = value;
-  if (isObject(pages)) found.push(...pageProblems(pages));
-  if (isObject(limits)) found.push(...problemsOf('limits.', limits, limitRules));
-  const rule = `${Object.keys(columnTypes).join(', ')} or decimal(18,9)`;
-  for (const [name, type] of Object.entries(isObject(columns) ? columns : {})) {
-    if (columnType(type) === undefined) found.push({ field: `columns.${name}`, rule, value: type });
-  }
+  const found = problemsOf(value, sourceRules);
+  const { pages, products, address, query, trades } = value;
+  const { by } = Object(pages);
   if (trades === undefined) found.push(...keyProblems(value));
-  else if (isObject(trades)) found.push(...tradeProblems(trades, pages));
-  const places = `${address} ${JSON.stringify(query ?? '')}`;
-  if (products !== undefined && isText(address) && !places.includes('{product}')) {
+  else if (isObject(trades) && by !== 'ids' && by !== 'moment') {
+    found.push({ field: 'pages.by', rule: 'ids or moment, for trades', value: by });
+  }
+  const places = [address, ...Object.values(Object(query))].filter(isText);
+  const isPlaced = places.some((one) => one.includes('{product}'));
+  if (products !== undefined && isText(address) && !isPlaced) {
     found.push({ field: 'address', rule: 'one with {product} in it', value: address });
   }
   return found;
 }
 
 /** Problems of records that are no trades. */
-function keyProblems({ key, pages }: Readonly<Record<string, unknown>>): readonly Problem[] {
+function keyProblems({ key, pages }: Fields): readonly Problem[] {
   const { by } = Object(pages);
-  if (key === undefined) return [{ field: 'key', rule: keyRule.rule, value: key }];
+  if (key === undefined) return [{ field: 'key', rule: sourceRules.key.rule, value: key }];
   if (by === 'moment') return [{ field: 'trades', rule: 'given, by moment', value: undefined }];
   if (by !== 'ids' || isText(key)) return [];
   return [{ field: 'key', rule: 'one field, where pages are by ids', value: key }];
 }
 
-function tradeProblems(
-  trades: Readonly<Record<string, unknown>>,
-  pages: unknown,
-): readonly Problem[] {
-  const found = problemsOf('trades.', trades, tradeRules);
-  const { time, side } = trades;
-  if (isObject(time)) found.push(...problemsOf('trades.time.', time, timeRules));
-  if (isObject(side)) found.push(...problemsOf('trades.side.', side, sideRules));
-  const { by } = Object(pages);
-  if (by !== 'ids' && by !== 'moment') {
-    found.push({ field: 'pages.by', rule: 'ids or moment, for trades', value: by });
-  }
-  return found;
-}
-
-function pageProblems(pages: Readonly<Record<string, unknown>>): readonly Problem[] {
-  const { by, ...rest } = pages;
-  const rules = isText(by) && Object.hasOwn(pageRules, by) ? pageRules[by] : undefined;
+function pageProblems({ by, ...rest }: Fields, where: string): readonly Problem[] {
   const kinds = Object.keys(pageRules).join(', ');
-  if (rules === undefined) return [{ field: 'pages.by', rule: `one of ${kinds}`, value: by }];
-  const found = problemsOf('pages.', rest, rules);
+  if (!isText(by) || !Object.hasOwn(pageRules, by)) {
+    return [{ field: 'pages.by', rule: `one of ${kinds}`, value: by }];
+  }
+  const found = problemsOf(rest, pageRules[by as keyof PageRules], where);
   const count = [rest.next, rest.field].filter((one) => one !== undefined).length;
   if (by === 'cursor' && count !== 1) {
     found.push({ field: 'pages.next', rule: 'given, or else pages.field', value: rest.next });
   }
   if (by === 'link' && (rest.since === undefined) !== (rest.field === undefined)) {
-    found.push({
-      field: 'pages.since',
-      rule: 'given together with pages.field',
-      value: rest.since,
-    });
+    found.push({ field: 'pages.since', rule: 'given with pages.field', value: rest.since });
   }
   return found;
 }
 
-function problemsOf(
-  where: string,
-  value: Readonly<Record<string, unknown>>,
-  rules: Rules,
-): Problem[] {
+function problemsOf(value: Fields, rules: Rules, where = ''): Problem[] {
   const found: Problem[] = [];
-  for (const [name, { rule, isRight, isOptional = false }] of Object.entries(rules)) {
+  const inside: Problem[] = [];
+  for (const [name, { rule, isRight, isOptional, within }] of Object.entries(rules)) {
     const given = value[name];
-    if (given === undefined ? isOptional : isRight(given)) continue;
-    found.push({ field: where + name, rule, value: given });
+    if (given === undefined && isOptional) continue;
+    if (!isRight(given)) found.push({ field: where + name, rule, value: given });
+    else if (within !== undefined) inside.push(...within(given as Fields, `${where}${name}.`));
   }
   const names = Object.keys(rules).join(', ');
   for (const name of Object.keys(value).filter((one) => !Object.hasOwn(rules, one))) {
     found.push({ field: where + name, rule: `one of ${names}`, value: value[name] });
   }
-  return found;
+  return [...found, ...inside];
 }
 
 function withoutBraces(address: string): string {
@@ -378,8 +354,8 @@ export async function readDeclaration(file: string): Promise<unknown> {
     if (size > bytesMax) throw new Error(`it has ${size} bytes, at most ${bytesMax} are read`);
     return filled(parse(await readFile(path, 'utf8')));
   } catch (cause) {
-    const { message } = cause as Error;
-    throw ingestError('SOURCE_INVALID', `${path}: cannot be read: ${message}`, { cause });
+    const why = `${path}: cannot be read: ${(cause as Error).message}`;
+    throw ingestError('SOURCE_INVALID', why, { cause });
   }
 }
 

@@ -7,6 +7,7 @@ import { byIds } from './by-ids.ts';
 import { byMoment } from './by-moment.ts';
 import { type Connector, type Cursor, checkWay, type Way } from './connector.ts';
 import { columnType, type Declaration } from './declaration.ts';
+import { inFlightMax } from './exchange-client.ts';
 import type { FeedForm } from './feed-form.ts';
 import { type Again, type PageAnswer, pagerOf } from './pagers.ts';
 import { lineSqlOf, TradeReader } from './trades.ts';
@@ -19,9 +20,10 @@ export function declared(source: Declaration, options: DeclaredOptions = {}): Co
   const common = {
     name,
     baseUrl: api.baseUrl,
+    isReached: api.isReached,
     address: addressOf(source, api),
     pageSize: 'size' in pages ? pages.size : 100,
-    rate: { ...source.limits, ratePerSecond: rateOf(source.limits) },
+    rate: { atOnce: inFlightMax, ...source.limits, ratePerSecond: rateOf(source.limits) },
     hasDenseIds: pages.by !== 'moment',
     lineSql: trades === undefined ? schemaOf(source) : lineSqlOf(trades),
     feed: reader && feedOf(source, api, reader, options),

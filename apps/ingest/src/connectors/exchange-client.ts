@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import { type Clock, type Deadline, deadline, SpillwayError, systemClock } from 'spillway';
@@ -29,12 +30,17 @@ const firstMsMax = 4_000;
 const lateMs = 100;
 const userAgent = 'spillway-ingest/0.1';
 const connectionsMax = 256;
+/** Requests in flight, at most: those above the number of connections wait for one. */
+export const inFlightMax: number = 2 * connectionsMax;
 const unzip = promisify(gunzip);
 /** Bytes of a refusal that are read, and characters of it that are told. */
 const refusalBytesMax = 65_536;
 const refusalTextMax = 200;
 /** Answers with 403 in a row, of an API that has answered before, that are asked again. */
 const forbiddenMax = 3;
+
+/** The longest pause that is taken for one: a month, as quotas have. */
+const retryAfterMsMax = 32 * 86_400_000;
 
 /** A part of a path that leads elsewhere than it says. */
 export const dots: RegExp = /(^|\/)\.\.?([/?]|$)/;
@@ -50,12 +56,13 @@ export class ExchangeClient implements AsyncDisposable {
   readonly #bytesMax: number;
   readonly #clock: Clock;
   /** Something has answered as an API does: what fails from now on may pass. */
-  #isReached = false;
+  isReached = false;
   #failedContacts = 0;
   /** Answers with 403 since the last one with 200. */
   #forbidden = 0;
   /** The time of the first request. */
   #firstAt: number | undefined;
+  #turns: Promise<void> = Promise.resolve();
   /** Large enough for pages of trades; what is longer gets its own. */
   readonly #buffer: Buffer = Buffer.allocUnsafeSlow(2 ** 20);
 
@@ -93,7 +100,7 @@ export class ExchangeClient implements AsyncDisposable {
     signal: AbortSignal,
     read: (bytes: Buffer, headers: Answer['headers']) => T,
   ): Promise<T> {
-    if (dots.test(path)) {
+    if (dots.test(path.replace(/\?.*/s, ''))) {
       const message = `${this.#options.exchange}: ${path}: no product is called . or ..`;
       throw ingestError('PRODUCT_UNKNOWN', message);
     }
@@ -109,13 +116,12 @@ export class ExchangeClient implements AsyncDisposable {
       const answer = await this.#pool.request({ ...request, signal: limit.signal });
       if (answer.statusCode !== 200) throw await this.#refusal(answer, path);
       const chunks = await this.#read(answer, this.#bytesMax, contact);
+      await this.#turn();
       const coding = answer.headers['content-encoding'];
       const isPlain = coding === undefined || coding === 'identity';
-      const bytes = isPlain
-        ? this.#joined(chunks)
-        : await this.#unpacked(Buffer.concat(chunks), coding);
+      const bytes = isPlain ? this.#joined(chunks) : await this.#unpacked(chunks, coding);
       const value = read(bytes, answer.headers);
-      this.#isReached = true;
+      this.isReached = true;
       this.#forbidden = 0;
       return value;
     } catch (error) {
@@ -123,15 +129,28 @@ export class ExchangeClient implements AsyncDisposable {
       const fault = limit.signal.aborted ? limit.signal.reason : error;
       const isOurs = fault instanceof Error && 'retryable' in fault;
       const { message: why = String(fault) } = Object(fault);
+      if (fault instanceof RangeError || fault instanceof TypeError) {
+        const what = `${this.#placeOf(path)}: an answer that cannot be read: ${why}`;
+        throw ingestError('EXCHANGE_CHANGED', what, { cause: fault });
+      }
       if (this.#isUnreachable(fault, failedBefore)) throw this.#unreachable(why, fault);
       if (isOurs) throw fault;
       throw ingestError('EXCHANGE_FAILED', `${this.#placeOf(path)}: ${why}`, { cause: fault });
     }
   }
 
+  /**
+   * Lets one answer be read in a turn of the event loop, since each takes a millisecond or two.
+   * With a hundred in a turn, a commit took .8 s: it has ten steps, each of which waits for a turn.
+   */
+  async #turn(): Promise<void> {
+    this.#turns = this.#turns.then(() => setImmediate());
+    await this.#turns;
+  }
+
   /** Ends a request that gets no byte in the time for the first answer, until there was one. */
   #contact(limit: Deadline): Disposable | undefined {
-    if (this.#isReached) return undefined;
+    if (this.isReached) return undefined;
     const now = this.#clock.now();
     this.#firstAt ??= now;
     const leftMs = this.#firstAt + this.#firstMsMax - now;
@@ -141,7 +160,7 @@ export class ExchangeClient implements AsyncDisposable {
     const listen = (forMs: number): void => {
       const dueAt = this.#clock.now() + forMs;
       timer = this.#clock.after(forMs, () => {
-        if (this.#isReached) return;
+        if (this.isReached) return;
         // A process that was late itself has not looked yet whether there is an answer.
         if (this.#clock.now() - dueAt > lateMs) return listen(this.#firstMsMax);
         const why = `it gave no answer within ${this.#firstMsMax} ms (firstAnswerSeconds)`;
@@ -157,8 +176,8 @@ export class ExchangeClient implements AsyncDisposable {
     const { code, retryable = true, retryAfterMs, status } = Object(fault);
     // An answer that says what it wants is one.
     const isAnswer = !retryable || status === 429 || retryAfterMs !== undefined;
-    if (isAnswer && code !== 'DEADLINE') this.#isReached = true;
-    if (this.#isReached) return false;
+    if (isAnswer && code !== 'DEADLINE') this.isReached = true;
+    if (this.isReached) return false;
     // Those that were under way together are one.
     this.#failedContacts = failedBefore + 1;
     const { askMs = 0, contactsMax = 3 } = this.#options;
@@ -185,7 +204,7 @@ export class ExchangeClient implements AsyncDisposable {
   /** The request as messages name it: with its address until something has answered. */
   #placeOf(path: string): string {
     const { exchange, baseUrl } = this.#options;
-    return `${exchange}: ${this.#isReached ? '' : baseUrl}${path}`;
+    return `${exchange}: ${this.isReached ? '' : baseUrl}${path}`;
   }
 
   /** Reads the body; disposes `contact` as soon as some of it is there. */
@@ -226,13 +245,13 @@ export class ExchangeClient implements AsyncDisposable {
     return ingestError('EXCHANGE_CHANGED', message);
   }
 
-  async #unpacked(bytes: Buffer, coding: string | string[]): Promise<Buffer> {
+  async #unpacked(chunks: readonly Uint8Array[], coding: string | string[]): Promise<Buffer> {
     const { exchange } = this.#options;
     if (!/^(x-)?gzip$/i.test(String(coding))) {
       throw ingestError('EXCHANGE_CHANGED', `${exchange}: content-encoding ${String(coding)}`);
     }
     try {
-      return await unzip(bytes, { maxOutputLength: this.#bytesMax });
+      return await unzip(Buffer.concat(chunks), { maxOutputLength: this.#bytesMax });
     } catch (cause) {
       if (Object(cause).code === 'ERR_BUFFER_TOO_LARGE') throw this.#tooLong(this.#bytesMax);
       throw ingestError('EXCHANGE_FAILED', `${exchange}: broken gzip`, { cause });
@@ -251,14 +270,16 @@ export class ExchangeClient implements AsyncDisposable {
     const { location } = headers;
     const words = location === undefined ? text : `${text} leads to ${hide(String(location))}`;
     const said = `${this.#placeOf(path)}: ${status} ${words.trim()}`.trimEnd();
-    const message = `${said}${this.#isReached ? '' : this.#remedy}`;
-    const wasReached = this.#isReached;
+    const message = `${said}${this.isReached ? '' : this.#remedy}`;
+    const wasReached = this.isReached;
     // A gateway or a wrong address says it in other words: what fails so may pass.
-    this.#isReached ||= /^\s?[[{]/.test(text);
+    this.isReached ||= /^\s?[[{]/.test(text);
     // 418 is a ban by an exchange whose 429s went unheard; some say 403, and tell the limit.
     const isSpent = headers['x-ratelimit-remaining'] === '0';
     const isLimit = status === 403 && (isSpent || headers['retry-after'] !== undefined);
-    const retryAfterMs = retryAfterMsIn(headers) ?? (isSpent ? resetMsIn(headers) : undefined);
+    const askedMs = retryAfterMsIn(headers) ?? (isSpent ? resetMsIn(headers) : undefined);
+    // No API means a pause of years.
+    const retryAfterMs = (askedMs ?? Infinity) > retryAfterMsMax ? undefined : askedMs;
     if (status === 429 || status === 418 || isLimit) {
       const isLong = (retryAfterMs ?? 0) > pauseMsMax;
       const code = isLong ? 'EXCHANGE_PAUSED' : 'EXCHANGE_LIMITED';

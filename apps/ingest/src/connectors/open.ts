@@ -25,7 +25,7 @@ type ConnectorSettings = Pick<Settings, 'exchange' | 'baseUrl' | 'source'> & Par
 
 /** The way to the exchange or to the declared source that is set. */
 export async function openConnector(
-  { exchange, baseUrl, source, feed, ratePerSecond, firstAnswerSeconds }: ConnectorSettings,
+  { exchange, baseUrl, source, limit, feed, ratePerSecond, firstAnswerSeconds }: ConnectorSettings,
   options: Omit<DeclaredOptions, 'baseUrl'>,
 ): Promise<Connector> {
   const feedUrl = feed?.includes(':') ? feed : undefined;
@@ -33,9 +33,16 @@ export async function openConnector(
   const places = { ...options, baseUrl, feedUrl, ratePerSecond, firstMsMax };
   if (source === undefined) {
     const remedy = exchange === 'simulated' ? 'start it with "npx ingest exchange"' : undefined;
-    return declared(exchanges[exchange], { ...places, remedy });
+    return declared(inPagesOf(exchanges[exchange], limit), { ...places, remedy });
   }
   const { loadDeclaration } = await import('./declaration.ts');
   const remedy = `see "address" and "headers" in ${source}, or --base-url`;
-  return declared(await loadDeclaration(source), { ...places, remedy });
+  return declared(inPagesOf(await loadDeclaration(source), limit), { ...places, remedy });
+}
+
+/** The source with pages of at most so many ids; only those can be cut anywhere. */
+function inPagesOf(source: Declaration, limit = Infinity): Declaration {
+  const { pages } = source;
+  if (pages.by !== 'ids') return source;
+  return { ...source, pages: { ...pages, size: Math.min(limit, pages.size) } };
 }

@@ -1,9 +1,11 @@
+import { wellFormed } from './answer.ts';
+
 /** One answer: trades or records in ascending order of id, each id once. */
 export interface TradePage {
   /** Safe integers. */
   readonly ids: Float64Array;
   /** Microseconds since 1970 in UTC, one for each id. */
-  readonly timesUs: BigInt64Array;
+  readonly timesUs: Float64Array;
   /** One line of JSON for each id, each with its end. */
   readonly lines: Uint8Array;
 }
@@ -13,28 +15,50 @@ export interface Item {
   readonly id: number;
   /** Microseconds since 1970 in UTC. */
   readonly us: number | bigint;
-  /** JSON, without an end of line. */
-  readonly line: string;
+  /** An object or a list that becomes a line of JSON, or that line without its end. */
+  readonly line: unknown;
 }
 
 /** The items as they are; in a loop, which takes a third of the time of `from` (2026-11). */
 export function pageOf(items: readonly Item[]): TradePage {
   const ids = new Float64Array(items.length);
-  const timesUs = new BigInt64Array(items.length);
-  let lines = '';
+  const timesUs = new Float64Array(items.length);
   for (let at = 0; at < items.length; at += 1) {
-    const { id, us, line } = items[at] as Item;
+    const { id, us } = items[at] as Item;
     ids[at] = id;
-    timesUs[at] = BigInt(us);
-    lines += `${line}\n`;
+    timesUs[at] = Number(us);
   }
-  return { ids, timesUs, lines: Buffer.from(lines) };
+  return { ids, timesUs, lines: Buffer.from(linesOf(items.map(({ line }) => line))) };
+}
+
+/** The values as lines of JSON, each with its end. */
+function linesOf(values: readonly unknown[]): string {
+  if (values.every((value) => typeof value === 'string')) return ended(values);
+  const [open, shut] = Array.isArray(values[0]) ? ['[', ']'] : ['{', '}'];
+  // Written all at once and cut, which takes half the time; where a value has such a border in it
+  // there are more parts than values.
+  const parts = textOf(values).split(`${shut},${open}`);
+  if (parts.length !== values.length) return ended(values.map(textOf));
+  return `${parts.join(`${shut}\n${open}`).slice(1, -1)}\n`;
+}
+
+function textOf(value: unknown): string {
+  return wellFormed(JSON.stringify(value));
+}
+
+function ended(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** The items that the page was made of. */
-export function itemsOf({ ids, timesUs, lines }: TradePage): readonly Item[] {
+export function itemsOf({ ids, timesUs, lines }: TradePage): readonly (Item & { line: string })[] {
   const texts = Buffer.from(lines).toString().split('\n');
   return Array.from(ids, (id, at) => ({ id, us: Number(timesUs[at]), line: String(texts[at]) }));
+}
+
+/** The highest id; undefined if there is none. */
+export function newestOf(items: readonly Item[]): number | undefined {
+  return items.reduce<number | undefined>((most, { id }) => Math.max(most ?? id, id), undefined);
 }
 
 /** Ids from `from` up to, but not including, `to`. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { HarvestAnswer } from 'spillway';
 import { ingestError } from '../errors.ts';
 import { dayOf } from '../files/raw-file.ts';
-import { at, fieldChanged, microseconds } from './answer.ts';
+import { at, fieldChanged, microseconds, seconds } from './answer.ts';
 import type { Answer, Found, Query } from './api.ts';
 import type { Cursor, TradePosition } from './connector.ts';
 import type { Declaration } from './declaration.ts';
@@ -121,11 +121,16 @@ function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
         throw fieldChanged(name, next ?? String(field), 'a text or a number', found);
       }
       const since = String(found);
+      const told = (more === undefined ? undefined : at(answer.body, more)) ?? undefined;
+      if (told !== undefined && typeof told !== 'boolean') {
+        throw fieldChanged(name, String(more), 'true or false', told);
+      }
+      if (since === '' && told === true) {
+        throw fieldChanged(name, next ?? String(field), `a cursor, as ${more} is true`, found);
+      }
       if (since === '' || since === cursor.since) return ended(name, records, cursor, since);
       // An answer that does not tell may have a next page: a wrong name must not end the harvest.
-      const isMore = (more === undefined ? true : at(answer.body, more)) ?? true;
-      if (typeof isMore === 'boolean') return answerOf(records, cursor, { since, isEnd: !isMore });
-      throw fieldChanged(name, String(more), 'true or false', isMore);
+      return answerOf(records, cursor, { since, isEnd: told === false });
     },
   };
 }
@@ -160,6 +165,9 @@ interface Moment {
   readonly link?: string | undefined;
 }
 
+/** Asks for the times of the records from a time on. */
+type TimesAt = (from: string) => Promise<readonly bigint[]>;
+
 /**
  * Each page is asked for by the last time of the one before: records that change meanwhile move to
  * the end and none is passed over, as they are where pages are counted. A link is followed only
@@ -175,6 +183,12 @@ function byTime(name: string, since: string, field: string, size: number | undef
     async read({ records, link }, cursor, again) {
       const before = momentOf(cursor.since);
       const times = timesOf(name, records, field);
+      const timesAt: TimesAt = async (from) =>
+        timesOf(name, (await again(JSON.stringify({ at: from }))).records, field);
+      if (before.at !== undefined && (await isPassedOver(before, times, timesAt))) {
+        const what = `${name}: ${since}=${before.at} gives nothing of that time, but it is there`;
+        throw ingestError('EXCHANGE_CHANGED', `${what}: records of one time would be passed over`);
+      }
       const lastUs = times.at(-1) ?? -Infinity;
       const isSame = records.length === 0 || lastUs <= (microseconds(before.at) ?? -Infinity);
       const ofLast = records.filter((_, place) => isSame || times[place] === lastUs).map(hashOf);
@@ -191,7 +205,7 @@ function byTime(name: string, since: string, field: string, size: number | undef
       const isLinked = isSame && link !== undefined && link !== before.link;
       if (answer.rows.length > 0 || isLinked) return answer;
       const isFull = records.length >= size;
-      if (!isSame || !(isFull || (await isCut(before.at ?? '', records, again)))) {
+      if (!isSame || !(isFull || (await isCut(before.at ?? '', records.length, timesAt)))) {
         return { ...answer, isEnd: true };
       }
       const what = `${name}: more than ${records.length} records at ${before.at}`;
@@ -201,30 +215,62 @@ function byTime(name: string, since: string, field: string, size: number | undef
 }
 
 /**
+ * True if an answer lacks records of the very time that it was asked for, and an earlier question
+ * has them: they were not changed meanwhile, so the API gives only what is after a time.
+ */
+async function isPassedOver(
+  { at: time = '', link }: Moment,
+  times: readonly bigint[],
+  timesAt: TimesAt,
+): Promise<boolean> {
+  const us = microseconds(time);
+  const earlier = stepped(time, -1);
+  if (link !== undefined || earlier === undefined || us === undefined) return false;
+  if (times.some((one) => one <= us)) return false;
+  return (await timesAt(earlier)).includes(us);
+}
+
+/**
  * True if a page that is all of one time leaves out records after it: the API gives fewer than were
  * asked for, and to ask from that time on again would never lead further.
  */
-async function isCut(time: string, records: readonly Found[], again: Again): Promise<boolean> {
-  const after = justAfter(time);
-  if (records.length < 2 || after === undefined) return false;
-  const later = await again(JSON.stringify({ at: after }));
-  if (later.records.length === 0) return false;
-  // They may have come between the two requests.
-  const whole = await again(JSON.stringify({ at: time }));
-  return whole.records.length === records.length;
+async function isCut(time: string, count: number, timesAt: TimesAt): Promise<boolean> {
+  const us = microseconds(time);
+  if (count < 2 || us === undefined) return false;
+  // An API that knows whole seconds gives the same records again for any time in between.
+  for (const steps of new Set([1, 10 ** digitsOf(time)])) {
+    const after = stepped(time, steps);
+    const later = after === undefined ? [] : await timesAt(after);
+    if (later.length === 0) return false;
+    // They may have come between the two requests.
+    if (later.some((one) => one > us)) return (await timesAt(time)).length === count;
+  }
+  return true;
 }
 
-/** The next time that can be written with as many digits. */
-function justAfter(time: string): string | undefined {
-  if (/^\d{9,19}$/.test(time)) return String(BigInt(time) + 1n);
+/** The time so many steps later that can be written with as many digits. */
+function stepped(time: string, steps: number): string | undefined {
+  const [, whole, part = ''] = seconds.exec(time) ?? [];
+  if (whole !== undefined) {
+    const number = String(BigInt(whole + part) + BigInt(steps));
+    const point = number.length - part.length;
+    return part === '' ? number : `${number.slice(0, point)}.${number.slice(point)}`;
+  }
   const us = microseconds(time);
   if (us === undefined) return undefined;
-  if (time.length === 10) return dayOf(Number(us) + dayUs);
-  const digits = Math.min(6, /\.(\d+)/.exec(time)?.[1]?.length ?? 0);
-  const next = us + 10n ** BigInt(6 - digits);
-  const seconds = new Date(Number(next / 1000n)).toISOString().slice(0, 19);
-  const fraction = String(next % 1_000_000n).padStart(6, '0');
-  return `${seconds}${digits === 0 ? '' : `.${fraction.slice(0, digits)}`}Z`;
+  if (time.length === 10) return dayOf(Number(us) + steps * dayUs);
+  const digits = digitsOf(time);
+  const next = us + BigInt(steps) * 10n ** BigInt(6 - digits);
+  // Never below 0, also before 1970.
+  const rest = ((next % 1_000_000n) + 1_000_000n) % 1_000_000n;
+  const second = new Date(Number((next - rest) / 1000n)).toISOString().slice(0, 19);
+  const fraction = String(rest).padStart(6, '0');
+  return `${second}${digits === 0 ? '' : `.${fraction.slice(0, digits)}`}Z`;
+}
+
+/** Digits of the fraction of a second, of those that count. */
+function digitsOf(time: string): number {
+  return Math.min(6, /\.(\d+)/.exec(time)?.[1]?.length ?? 0);
 }
 
 /** The times of records, which must ascend. */

@@ -118,21 +118,21 @@ export class Secrets {
   }
 }
 
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
+const entities = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
 
-/** A pattern of a text: each character may be escaped as URLs, JSON or HTML do, also repeatedly. */
+/** Characters of a value by which its escaped forms are found: a pattern of 2,000 overflows. */
+const patternMax = 128;
+
+/**
+ * A pattern of a text: each character may be escaped as URLs, JSON or HTML do, also repeatedly. A
+ * text that is longer than its pattern is masked with all that follows it.
+ */
 function escaped(text: string): string {
   const hex = (code: number, length = 2): string => {
     const digits = code.toString(16).padStart(length, '0');
     return digits.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
   };
-  const letters = Array.from(text, (letter) => {
+  const letters = Array.from(text.slice(0, patternMax), (letter) => {
     const code = letter.codePointAt(0) as number;
     const units = letter.split('').map((unit) => `u${hex(unit.charCodeAt(0), 4)}`);
     const all = [
@@ -140,12 +140,12 @@ function escaped(text: string): string {
       Array.from(Buffer.from(letter), (byte) => `%(?:25)*${hex(byte)}`).join(''),
       units.join('\\\\+'),
       `&(?:amp;)*#(?:0*${code}|[xX]0*${hex(code, 1)});`,
-      ...(letter in entities ? [String(entities[letter]).replace('&', '&(?:amp;)*')] : []),
+      ...(letter in entities ? [`&(?:amp;)*${entities[letter as keyof typeof entities]};`] : []),
       ...({ ' ': ['\\+'], '+': ['-'], '/': ['_'] }[letter] ?? []),
     ];
     return `\\\\*(?:${all.join('|')})`;
   });
-  return letters.join('');
+  return `${letters.join('')}${text.length > patternMax ? '[^]*' : ''}`;
 }
 
 /** The characters that a value makes in base64 after other text, such as a name and a colon. */

@@ -1,28 +1,11 @@
 import { named } from '../table/records.ts';
-import { decimalOf, fieldChanged, type RawNumber, wellFormed } from './answer.ts';
+import { decimalOf, fieldChanged, type RawNumber } from './answer.ts';
 import type { LineSql } from './connector.ts';
+import type { TradeFields } from './declaration.ts';
 import type { Item } from './page.ts';
 
 /** A field of a record: its name, or its place where records are lists. */
 export type FieldName = string | number;
-
-/** The fields of records that are trades; they go into the table of trades. */
-export interface TradeFields {
-  /** A whole number. */
-  readonly id: FieldName;
-  /** Decimals in quotes. */
-  readonly price: FieldName;
-  readonly quantity: FieldName;
-  /** ISO 8601 in UTC, whole milli- or microseconds since 1970, or seconds with a fraction. */
-  readonly time: { readonly field: FieldName; readonly as: 'iso' | 'epoch' | 'seconds' };
-  /** The side of the order that stood in the book, the maker's, or of the one that met it. */
-  readonly side: {
-    readonly field: FieldName;
-    readonly of: 'maker' | 'taker';
-    readonly buy: string | boolean;
-    readonly sell: string | boolean;
-  };
-}
 
 const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d{1,9})?Z$/;
 const decimal = /^\d{1,20}(?:\.\d{1,18})?$/;
@@ -42,7 +25,7 @@ export class TradeReader {
   readonly #source: string;
   readonly #fields: TradeFields;
   /** The last ISO time up to its minute, and that minute in µs: mostly it comes again. */
-  #minute = '';
+  #minute = 'none yet';
   #minuteUs = 0;
 
   constructor(source: string, fields: TradeFields) {
@@ -53,19 +36,11 @@ export class TradeReader {
   /** The trades of a list; throws with the name and the value of a field that is wrong. */
   read(list: unknown): readonly Item[] {
     if (!Array.isArray(list)) throw fieldChanged(this.#source, 'trades', 'a list', list);
-    const isList = typeof this.#fields.id === 'number';
-    const [open, shut, border] = isList ? ['[', ']', '],['] : ['{', '}', '},{'];
-    // Written all at once and cut, which takes half the time; where a trade has such a border in
-    // it there are more parts than trades.
-    const parts = wellFormed(JSON.stringify(list)).slice(2, -2).split(border);
-    const isCut = parts.length === list.length;
-    return list.map((value, place) => {
-      return this.one(value, place, isCut ? `${open}${parts[place]}${shut}` : undefined);
-    });
+    return list.map((value, place) => this.one(value, place));
   }
 
-  /** One trade; `line` is its JSON, if that is known. */
-  one(value: unknown, place = 0, line?: string): Item {
+  /** One trade, at its place in the list. */
+  one(value: unknown, place = 0): Item {
     const { id, price, quantity, time, side } = this.#fields;
     const isList = typeof id === 'number';
     const isRecord = typeof value === 'object' && value !== null && Array.isArray(value) === isList;
@@ -94,7 +69,7 @@ export class TradeReader {
       const words = `${JSON.stringify(side.buy)} or ${JSON.stringify(side.sell)}`;
       throw this.#changed(record, place, side.field, words);
     }
-    return { id: number as number, us, line: line ?? wellFormed(JSON.stringify(value)) };
+    return { id: number as number, us, line: value };
   }
 
   /** Price, quantity and side as one text, the same for trades that agree on them. */
@@ -123,15 +98,14 @@ export class TradeReader {
     // The same steps, in the same floating point, as in SQL: so both get the same microsecond.
     const us =
       as === 'seconds' ? Math.round(number * 1e6) : number < epochUsMin ? number * 1000 : number;
-    return Number.isSafeInteger(us) && (as === 'seconds' || Number.isInteger(number))
-      ? us
-      : undefined;
+    const isWhole = as === 'seconds' || Number.isInteger(number);
+    return isWhole && Number.isSafeInteger(us) ? us : undefined;
   }
 
   #isoUs(text: string): number | undefined {
     if (!isoTime.test(text)) return undefined;
-    const minute = text.slice(0, 17);
-    if (minute !== this.#minute) {
+    if (!text.startsWith(this.#minute)) {
+      const minute = text.slice(0, 17);
       const ms = Date.parse(`${minute}00Z`);
       // A minute that does not exist has become another one.
       if (!(ms >= 0) || !new Date(ms).toISOString().startsWith(minute)) return undefined;
@@ -139,8 +113,8 @@ export class TradeReader {
       this.#minuteUs = ms * 1000;
     }
     // Digits finer than a microsecond are cut off, as DuckDB does.
-    const fraction = text.slice(20, -1).padEnd(6, '0').slice(0, 6);
-    return this.#minuteUs + Number(text.slice(17, 19)) * 1e6 + Number(fraction);
+    const seconds = Number(text.slice(17, Math.min(26, text.length - 1)));
+    return this.#minuteUs + Math.round(seconds * 1e6);
   }
 }
 

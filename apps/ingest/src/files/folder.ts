@@ -132,6 +132,11 @@ export class LocalFolder implements Folder {
   static async open(path: string, readsOnly = false): Promise<LocalFolder> {
     check(typeof path === 'string' && path !== '', 'path', 'the path of a directory', path);
     const place = resolve(path);
+    const column = place.split(sep).find((part) => part.includes('='));
+    if (column !== undefined) {
+      const why = `readers of the table would take "${column}" for a column of it`;
+      throw ingestError('FOLDER_FAILED', `${place}: ${why}; use a path without "="`);
+    }
     // The host and the process are in the name, so that what a dead process left can be told.
     const name = `${hostname()}-${process.pid}-${randomUUID()}`;
     if (readsOnly && (await isReadOnly(place))) {
@@ -185,25 +190,28 @@ export class LocalFolder implements Folder {
 
   /** A file of the table gets a second name, as its own may be deleted while it is read. */
   async hold(path: string): Promise<HeldFile> {
-    const file = this.#path(path);
+    const names = ['', '.new', ''].map((end) => `${this.#path(path)}${end}`);
+    const inPlace = async (): Promise<HeldFile> => {
+      const there = await firstOf(names, (name) => stat(name).then(() => name));
+      return { path: there, [Symbol.asyncDispose]: () => Promise.resolve() };
+    };
     // In a directory that cannot be written to, no second name can be given.
-    if (!path.startsWith('table/') || this.#isReadOnly) {
-      const there = async (name: string) => {
-        await stat(name);
-        return name;
-      };
-      const found = await this.#try(path, () => firstOf([file, `${file}.new`, file], there));
-      return { path: found, [Symbol.asyncDispose]: () => Promise.resolve() };
-    }
+    if (!path.startsWith('table/') || this.#isReadOnly) return await this.#try(path, inPlace);
     const own = join(this.scratch, randomUUID());
     // Not called .parquet, so that no reader of all such files takes it for one more.
     const linked = join(own, `${path}.held`);
     const discard = () => rm(own, { recursive: true, force: true });
-    await this.#try(path, async () => {
+    return await this.#try(path, async () => {
       await makeDirectories(dirname(linked));
-      await firstOf([file, `${file}.new`, file], (name) => link(name, linked));
+      try {
+        await firstOf(names, (name) => link(name, linked));
+        return { path: linked, [Symbol.asyncDispose]: discard };
+      } catch (error) {
+        // Linux gives no second name to files of another user that can be read only.
+        if (codeOf(error) === 'EPERM') return await inPlace();
+        throw error;
+      }
     });
-    return { path: linked, [Symbol.asyncDispose]: discard };
   }
 
   async settle(waiting: readonly string[], gone: readonly string[]): Promise<void> {
@@ -211,8 +219,8 @@ export class LocalFolder implements Folder {
       const places = waiting.map((path) => this.#path(path));
       const old = gone.map((path) => this.#path(path));
       // Without an await, so that no reader finds both for longer than the calls take.
-      for (const place of places) ifThere(() => renameSync(`${place}.new`, place));
-      for (const file of old) ifThere(() => unlinkSync(file));
+      for (const place of places) changeIfThere(() => renameSync(`${place}.new`, place));
+      for (const file of old) changeIfThere(() => unlinkSync(file));
       for (const folder of new Set([...places, ...old].map(dirname))) {
         await syncFolder(folder).catch(() => {});
       }
@@ -224,25 +232,21 @@ export class LocalFolder implements Folder {
     const files: FolderFile[] = [];
     const visit = async (directory: string): Promise<void> => {
       signal?.throwIfAborted();
-      const entries = await readdir(directory, { withFileTypes: true });
-      for (const entry of entries) {
+      for (const entry of (await ifThere(readdir(directory, { withFileTypes: true }))) ?? []) {
         const path = join(directory, entry.name);
         if (entry.isDirectory()) {
           await visit(path);
           continue;
         }
-        const bytes = (await stat(path)).size;
+        // One that is gone meanwhile is listed: who stops there would not see the others.
+        const bytes = (await ifThere(stat(path)))?.size ?? 0;
         files.push({ path: relative(this.place, path).split(sep).join('/'), bytes });
         if (files.length > listMax) {
           throw ingestError('FOLDER_FAILED', `${root}: more than ${listMax} files`);
         }
       }
     };
-    try {
-      await this.#try(under, () => visit(root));
-    } catch (error) {
-      if (codeOf(error) !== 'FOLDER_MISSING') throw error;
-    }
+    await this.#try(under, () => visit(root));
     return files.sort(byPath);
   }
 
@@ -335,7 +339,17 @@ export async function firstOf<T>(
   return await read(names.at(-1) as string);
 }
 
-function ifThere(change: () => void): void {
+/** Undefined for a file or directory that is not there, or not any more. */
+async function ifThere<T>(look: Promise<T>): Promise<T | undefined> {
+  try {
+    return await look;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function changeIfThere(change: () => void): void {
   try {
     change();
   } catch (error) {

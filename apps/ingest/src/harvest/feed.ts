@@ -148,6 +148,11 @@ export class Feed {
     return this.#buffers.get(product)?.subscribedAt;
   }
 
+  /** UNIX time at which a trade came; undefined if it is not here. */
+  heardAt(product: string, id: number): number | undefined {
+    return this.#buffers.get(product)?.trades.get(id)?.at;
+  }
+
   /** Counts the ids from that one on that are here without a hole, up to `max`. */
   runAt(product: string, id: number, max: number): number {
     const trades = this.#buffers.get(product)?.trades;
@@ -197,11 +202,12 @@ export class Feed {
     const { promise: ended, reject } = Promise.withResolvers<never>();
     const socket = new WebSocket(form.url, { maxPayload });
     this.#counts.connections += 1;
-    this.#lastMessageAt = clock.now();
+    let heardAt = clock.now();
     socket.addEventListener('open', () => this.#subscribe(socket));
     socket.addEventListener('message', ({ data }) => {
       try {
-        this.#lastMessageAt = clock.now();
+        heardAt = clock.now();
+        this.#lastMessageAt = heardAt;
         this.#take(form.read(String(data)), reject);
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
@@ -217,7 +223,7 @@ export class Feed {
     let timer: Disposable | undefined;
     const watch = (): void => {
       timer = clock.after(silenceMs / 3, () => {
-        const quietMs = clock.now() - (this.#lastMessageAt ?? 0);
+        const quietMs = clock.now() - heardAt;
         if (quietMs >= silenceMs) reject(new Error(`silent for ${Math.round(quietMs / 1000)} s`));
         else if (form.ping !== undefined && socket.readyState === WebSocket.OPEN) {
           socket.send(JSON.stringify(form.ping));
@@ -230,6 +236,8 @@ export class Feed {
       return await untilAborted(ended, signal);
     } finally {
       timer?.[Symbol.dispose]();
+      // What a server that closes slowly still says is not said by the next connection.
+      socket.removeAllListeners('message');
       socket.close();
       if (socket.readyState !== WebSocket.CLOSED) {
         const late = clock.after(closeMs, () => socket.terminate());

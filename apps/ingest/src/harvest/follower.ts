@@ -94,10 +94,11 @@ export class Follower {
 
   get #completeTo(): number | undefined {
     const { products, live } = this.#options;
-    const { products: fed = [], lastMessageAt = -Infinity } = live?.stats ?? {};
+    const fed = live?.stats.products ?? [];
     const times = products.map((product) => {
       const askedAt = this.#doneAt.get(product) ?? -Infinity;
-      return fed.includes(product) ? Math.max(askedAt, lastMessageAt) : askedAt;
+      const committedTo = fed.includes(product) ? live?.committedTo(product) : undefined;
+      return Math.max(askedAt, committedTo ?? -Infinity);
     });
     const earliest = Math.min(...times);
     return Number.isFinite(earliest) ? earliest : undefined;

@@ -43,11 +43,10 @@ export function liveConnector(connector: Connector, feed: Feed): Connector {
 
 /** The cursor with which the REST API is asked for what comes after trades of the feed. */
 function cursorAfter({ seen = [], id }: Cursor, page: TradePage): Cursor {
-  const lastUs = page.timesUs.reduce((most, us) => (us > most ? us : most), 0n);
-  const sinceUs = lastUs - BigInt(backUs);
-  const recent = [...page.ids].filter((_, at) => (page.timesUs[at] as bigint) >= sinceUs - 2n);
+  const sinceUs = Math.max(...page.timesUs) - backUs;
+  const recent = [...page.ids].filter((_, at) => Number(page.timesUs[at]) >= sinceUs - 2);
   // Trades of before that are too old to come again do no harm: they are not asked for.
   const all = recent.length === page.ids.length ? [...seen, ...recent] : recent;
   const next = Math.max(id, (page.ids.at(-1) as number) + 1);
-  return { id: next, since: String(sinceUs * 1000n), seen: all.slice(-seenMax) };
+  return { id: next, since: String(BigInt(sinceUs) * 1000n), seen: all.slice(-seenMax) };
 }

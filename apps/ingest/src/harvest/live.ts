@@ -20,6 +20,8 @@ export interface LiveTradesOptions
   readonly commitMs?: number | undefined;
   /** From one comparison of the feed with the REST API to the next, in ms. @default 30_000 */
   readonly compareMs?: number | undefined;
+  /** A round of the REST API that takes longer does not hold up the feed, in ms. @default 5,000 */
+  readonly roundMs?: number | undefined;
 }
 
 export interface LiveStats extends FeedStats {
@@ -177,6 +179,13 @@ export class LiveTrades {
     if (state.compareFrom === state.compareTo) this.#options.feed.forget(product, state.nextId);
   }
 
+  /** UNIX time in ms up to which all that the feed has told of a product is committed. */
+  committedTo(product: string): number {
+    const { feed } = this.#options;
+    const heardAt = feed.heardAt(product, this.#stateOf(product).nextId);
+    return heardAt ?? feed.stats.lastMessageAt ?? -Infinity;
+  }
+
   /** Compares what came by the feed with what the REST API tells, where that is due. */
   async compare(product: string, signal: AbortSignal): Promise<void> {
     const { connector, clock, compareMs = 30_000 } = this.#options;
@@ -219,12 +228,16 @@ export class LiveTrades {
     return clock.now() - askedAt >= everyMs;
   }
 
-  /** Commits what continues the ledger, of each product that the REST API is not asked for now. */
+  /**
+   * Commits what continues the ledger, of each product that the REST API is not asked for now: the
+   * two would meet at its lease. An API that hangs has it in its turn for minutes, mostly without.
+   */
   async #commit(signal: AbortSignal): Promise<void> {
-    const { feed, products, harvester } = this.#options;
+    const { feed, products, harvester, clock, roundMs = 5_000 } = this.#options;
     const ready = products.filter((product) => {
-      const { isAsking, isDistrusted, nextId } = this.#stateOf(product);
-      return !isAsking && !isDistrusted && nextId >= 0 && feed.runAt(product, nextId, 1) > 0;
+      const { isAsking, askedAt, isDistrusted, nextId } = this.#stateOf(product);
+      const isFree = !isAsking || clock.now() - askedAt > roundMs;
+      return isFree && !isDistrusted && nextId >= 0 && feed.runAt(product, nextId, 1) > 0;
     });
     if (ready.length === 0) return;
     await harvester.round(ready, signal).catch(() => {});

@@ -126,7 +126,8 @@ async function latestOf(
   } catch (cause) {
     if (Object(cause).code !== 'PRODUCT_UNKNOWN') throw cause;
     const message = `${product}: ${connector.name} has no such product at ${connector.baseUrl}`;
-    const remedy = '"ingest products --dry-run" shows those it has';
+    const same = 'with the same --exchange or --source';
+    const remedy = `"ingest products --dry-run", ${same}, shows those it has`;
     throw ingestError('PRODUCT_UNKNOWN', `${message}; ${remedy}`, { cause });
   }
 }
@@ -228,9 +229,13 @@ export class ProductTally {
   }
 
   fail(error: unknown): void {
-    const { message = String(error), code } = Object(error) as { message?: string; code?: unknown };
+    const { message = String(error), code, retryAfterMs = 0 } = Object(error);
     const known = typeof code === 'string' ? code : undefined;
-    this.#set({ status: 'failed', reason: message, code: known });
+    const seconds = Math.ceil(retryAfterMs / 1000);
+    // The breaker tells what it is, not what to do.
+    const pause = `it has failed again and again, is asked anew in ${seconds} s: run again then`;
+    const reason = code === 'BREAKER_OPEN' ? pause : message;
+    this.#set({ status: 'failed', reason, code: known });
   }
 
   #set(change: Partial<ProductOutcome>): void {

@@ -8,8 +8,8 @@ import {
   SpillwayError,
 } from 'spillway';
 import { type Connector, idOf, type TradePosition } from '../connectors/connector.ts';
-import type { TradePage } from '../connectors/page.ts';
-import { inOrderOfId, type RawFile, writeRawFile } from '../files/raw-file.ts';
+import { inOrderOfId, type RawFile, type RawPage, writeRawFile } from '../files/raw-file.ts';
+import { notCopied, refuseCopied } from './copied-store.ts';
 import {
   type Context,
   checkpointRecord,
@@ -37,7 +37,7 @@ export interface SinkSource extends ProductGeneration {
  * `ingest clean` deletes it. The fence of the lease is in the name of the file, so that a process
  * whose lease has run out overwrites no file that a checkpoint names.
  */
-export class TradeSink implements HarvestSink<TradePage, TradePosition> {
+export class TradeSink implements HarvestSink<RawPage, TradePosition> {
   readonly #options: TradeSinkOptions;
   readonly #runId: string;
   /** By the name of the source: what this run harvests. */
@@ -71,7 +71,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
   }
 
   async commit(
-    batch: HarvestBatch<TradePage, TradePosition>,
+    batch: HarvestBatch<RawPage, TradePosition>,
     checkpoint: HarvestCheckpoint<TradePosition>,
     fence: HarvestFence,
     signal: AbortSignal,
@@ -83,8 +83,10 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     // A commit is refused if an earlier attempt of it has arrived meanwhile, or if a comparison
     // with the feed was noted in the checkpoint: then the checkpoint is read again.
     for (let attempt = 0; attempt < 4; attempt += 1) {
-      const guard = await ledger.guard(of, signal);
-      const { records } = await store.read([name], { signal });
+      const [guard, { records }] = await Promise.all([
+        ledger.guard(of, signal),
+        store.read([name], { signal }),
+      ]);
       const stored = records[0] && readCheckpoint(name, records[0].value);
       const { commits, fence: newest } = checkpoint;
       if (stored?.harvest.commits === commits && stored.harvest.fence === newest) {
@@ -95,9 +97,12 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
       file ??= await this.#write(batch, { ...of, fence: fence.fence }, signal);
       const next = this.#next(stored, of, checkpoint, batch, file);
       const change = { name, ifVersion: records[0]?.version ?? 0, value: checkpointRecord(next) };
-      const changes = [guard, change, ...ledgerLine(batch.source, commits, file)];
+      const changes = [notCopied, guard, change, ...ledgerLine(batch.source, commits, file)];
       // The commit of the checkpoint; undefined if somebody else changed a record meanwhile.
-      if ((await store.commit(fenced(fence, changes), { signal })) === undefined) continue;
+      if ((await store.commit(fenced(fence, changes), { signal })) === undefined) {
+        await refuseCopied(store, signal);
+        continue;
+      }
       this.checkpoints.set(batch.source, next);
       this.trades += file?.trades ?? 0;
       return;
@@ -110,7 +115,7 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
     stored: ProductCheckpoint | undefined,
     of: SinkSource,
     harvest: HarvestCheckpoint<TradePosition>,
-    batch: HarvestBatch<TradePage, TradePosition>,
+    batch: HarvestBatch<RawPage, TradePosition>,
     file: RawFile | undefined,
   ): ProductCheckpoint {
     const { clock, isFeed, connector } = this.#options;
@@ -129,26 +134,26 @@ export class TradeSink implements HarvestSink<TradePage, TradePosition> {
   }
 
   async #write(
-    batch: HarvestBatch<TradePage, TradePosition>,
+    batch: HarvestBatch<RawPage, TradePosition>,
     { exchange, product, generation, fence }: SinkSource & { readonly fence: number },
     signal: AbortSignal,
   ): Promise<RawFile | undefined> {
     const { folder, connector } = this.#options;
-    const { hasDenseIds } = connector;
     const read = batch.pages.flatMap(({ rows }) => rows);
-    const pages = hasDenseIds ? read : inOrderOfId(read);
+    const byTime = connector.hasDenseIds
+      ? undefined
+      : inOrderOfId(read.filter((page) => 'ids' in page));
     // Pages by time may bring a lower id than the highest of those before.
-    const lowest = hasDenseIds ? Infinity : (pages[0]?.ids[0] ?? Infinity);
-    const from = Math.min(idOf(batch.from), lowest);
+    const from = Math.min(idOf(batch.from), byTime?.[0]?.ids[0] ?? Infinity);
     const range = { exchange, product, generation, fence, from, to: idOf(batch.to) };
-    return pages.length === 0 ? undefined : await writeRawFile(folder, range, pages, signal);
+    return await writeRawFile(folder, range, byTime ?? read, signal);
   }
 }
 
 /** The trades of the batch are to be compared, and those before that are not compared yet. */
 function feedProof(
   { from, to, contradicted, contradiction }: FeedProof = noProof,
-  batch: HarvestBatch<TradePage, TradePosition>,
+  batch: HarvestBatch<RawPage, TradePosition>,
 ): FeedProof {
   const isCompared = from === to;
   return {

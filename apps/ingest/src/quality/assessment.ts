@@ -1,34 +1,18 @@
-import type { Clock, MetricFamily } from 'spillway';
-import type { TradeTable } from '../table/trade-table.ts';
-import { KnownFigures } from './figures.ts';
-import { type ProductQuality, type Quality, quality } from './quality.ts';
+import { sumOf } from './figures.ts';
+import type { ProductQuality } from './quality.ts';
 
-/** One rule, and whether the data keeps to it. */
-export interface QualityCheck {
-  readonly name: string;
-  readonly passed: boolean;
-  /** The data must not be used while it fails. */
-  readonly isGate: boolean;
-  /** Finding in words. */
-  readonly found: string;
-}
-
-/** Judgement of the figures. */
-export interface Assessment {
-  /** From 0 to 100. */
-  readonly score: number;
-  readonly checks: readonly QualityCheck[];
-  /** True if every gate is passed. */
-  readonly passed: boolean;
-}
+export type QualityCheck = ReturnType<typeof check>;
 
 /** The rules, and the score of it all. Age counts only where the table is kept up to date. */
-export function assess(products: readonly ProductQuality[], isFollowed: boolean): Assessment {
-  const checks = isFollowed
-    ? [...checksOf(products), ...ageChecksOf(products)]
-    : checksOf(products);
-  const passed = checks.every((one) => one.passed || !one.isGate);
-  return { score: scoreOf(products, isFollowed), checks, passed };
+export function assess(products: readonly ProductQuality[], isFollowed: boolean) {
+  const checks = [...checksOf(products), ...(isFollowed ? ageChecksOf(products) : [])];
+  return {
+    /** From 0 to 100. */
+    score: scoreOf(products, isFollowed),
+    checks,
+    /** True if every gate is passed. */
+    passed: checks.every((one) => one.passed || !one.isGate),
+  };
 }
 
 /**
@@ -38,8 +22,8 @@ export function assess(products: readonly ProductQuality[], isFollowed: boolean)
  */
 function scoreOf(products: readonly ProductQuality[], isFollowed: boolean): number {
   if (products.length === 0) return 0;
-  const duplicates = total(products, 'duplicates');
-  const missing = total(products, 'missing');
+  const duplicates = sumOf(products, 'duplicates');
+  const missing = sumOf(products, 'missing');
   const worst = Math.min(...products.map(({ completenessPct }) => completenessPct));
   const stale = products.filter(({ ageMinutes }) => isFollowed && ageMinutes > 360).length;
   const off =
@@ -50,7 +34,8 @@ function scoreOf(products: readonly ProductQuality[], isFollowed: boolean): numb
   return Math.max(0, 100 - off);
 }
 
-function check(name: string, passed: boolean, found: string, isGate = false): QualityCheck {
+/** One rule, and whether the data keeps to it; while a gate fails, the data must not be used. */
+function check(name: string, passed: boolean, found: string, isGate = false) {
   return { name, passed, isGate, found };
 }
 
@@ -59,20 +44,20 @@ function atMost(name: string, count: number, most: number, what: string): Qualit
 }
 
 function checksOf(products: readonly ProductQuality[]): readonly QualityCheck[] {
-  const trades = total(products, 'trades');
-  const duplicates = total(products, 'duplicates');
+  const trades = sumOf(products, 'trades');
+  const duplicates = sumOf(products, 'duplicates');
   const repeats = `${duplicates.toLocaleString('en-US')} of ${trades.toLocaleString('en-US')}`;
-  const incomplete = total(products, 'incomplete');
+  const incomplete = sumOf(products, 'incomplete');
   const gappy = products.filter(({ gapsOverHour }) => gapsOverHour > 0).length;
   const critical = products.filter(({ health }) => health === 'critical').length;
   return [
     check('every column has a value', incomplete === 0, `${incomplete} trades without`, true),
     check('at most 5 % of trades are repeats', duplicates <= 0.05 * trades, repeats, true),
     atMost('no trade is there twice', duplicates, 0, 'repeats'),
-    atMost('no id is missing', total(products, 'missing'), 0, 'ids'),
-    atMost('prices are above 0', total(products, 'badPrices'), 0, 'trades'),
-    atMost('quantities are above 0', total(products, 'badQuantities'), 0, 'trades'),
-    atMost('sides are buy and sell', total(products, 'badSides'), 0, 'trades'),
+    atMost('no id is missing', sumOf(products, 'missing'), 0, 'ids'),
+    atMost('prices are above 0', sumOf(products, 'badPrices'), 0, 'trades'),
+    atMost('quantities are above 0', sumOf(products, 'badQuantities'), 0, 'trades'),
+    atMost('sides are buy and sell', sumOf(products, 'badSides'), 0, 'trades'),
     atMost('at most 3 products have gaps over an hour', gappy, 3, 'products'),
     atMost('no product is critical', critical, 0, 'products'),
   ];
@@ -94,131 +79,4 @@ export function ageText(minutes: number): string {
   if (minutes < 120) return `${Math.round(minutes)} min`;
   if (minutes < 2880) return `${Math.round(minutes / 60)} h`;
   return `${Math.round(minutes / 1440).toLocaleString('en-US')} days`;
-}
-
-type CountName = {
-  [Name in keyof ProductQuality]: ProductQuality[Name] extends number ? Name : never;
-}[keyof ProductQuality];
-
-function total(products: readonly ProductQuality[], name: CountName): number {
-  return products.reduce((sum, one) => sum + one[name], 0);
-}
-
-type OfQuality = (quality: Quality) => number;
-type OfProduct = (product: ProductQuality) => number;
-
-const values = (of: OfProduct, { products }: Quality): number[] => products.map(of);
-const sum = (of: OfProduct): OfQuality => {
-  return (all) => values(of, all).reduce((total, value) => total + value, 0);
-};
-const mean = (of: OfProduct): OfQuality => {
-  return (all) => sum(of)(all) / Math.max(1, all.products.length);
-};
-const least = (of: OfProduct): OfQuality => {
-  return (all) => (all.products.length === 0 ? 0 : Math.min(...values(of, all)));
-};
-const age: OfProduct = ({ ageMinutes }) => ageMinutes;
-const missing: OfProduct = (product) => product.missing;
-const completeness: OfProduct = ({ completenessPct }) => completenessPct;
-
-/** The numbers of all products together: for Prometheus, and as `stats`. */
-const ofAll: readonly (readonly [name: string, help: string, of: OfQuality])[] = [
-  ['healthScore', 'From 0 to 100.', ({ score }) => score],
-  ['trades', 'Trades in the table.', ({ trades }) => trades],
-  ['products', 'Products in the table.', ({ products }) => products.length],
-  ['volume', 'Sum of price times quantity.', ({ volume }) => volume],
-  ['spanDays', 'Days from the first trade to the last.', ({ spanDays }) => spanDays],
-  ['dailyGrowth', 'Trades a day, on average.', (all) => all.trades / Math.max(1, all.spanDays)],
-  ['dailyTrades', 'Trades of the last day.', ({ days }) => days.at(-1)?.trades ?? 0],
-  ['parquetBytes', 'Size of all files.', ({ bytes }) => bytes],
-  ['ageMinutesMean', 'Age of the newest trade, on average.', mean(age)],
-  [
-    'ageMinutesMax',
-    'Age of the newest trade, at worst.',
-    (all) => Math.max(0, ...values(age, all)),
-  ],
-  ['staleProducts', 'Products without a trade for 6 hours.', sum((one) => Number(age(one) > 360))],
-  ['missingTrades', 'Ids that are not there.', sum(missing)],
-  ['completenessPctMin', 'Ids that are there, at worst.', least(completeness)],
-  ['completenessPctMean', 'Ids that are there.', mean(completeness)],
-  ['duplicateTrades', 'Rows that repeat an id.', sum(({ duplicates }) => duplicates)],
-  [
-    'productsWithDuplicates',
-    'Products with such rows.',
-    sum(({ duplicates }) => Number(duplicates > 0)),
-  ],
-];
-
-/** The numbers of each product. */
-const ofEach: readonly (readonly [name: string, help: string, of: OfProduct])[] = [
-  ['productTrades', 'Trades of a product.', ({ trades }) => trades],
-  ['productAgeMinutes', 'Age of its newest trade.', age],
-  ['productMissingTrades', 'Its ids that are not there.', missing],
-  ['productCompletenessPct', 'Its ids that are there.', completeness],
-];
-
-/** The numbers of a quality report for Prometheus. */
-export function qualityMetrics(quality: Quality): readonly MetricFamily[] {
-  const all = ofAll.map(([name, help, of]) => gauge(name, help, [{ value: of(quality) }]));
-  const each = ofEach.map(([name, help, of]) => {
-    const samples = quality.products.map((one) => {
-      return { labels: { exchange: one.exchange, product: one.product }, value: of(one) };
-    });
-    return gauge(name, help, samples);
-  });
-  return [...all, ...each];
-}
-
-function gauge(
-  name: string,
-  help: string,
-  samples: readonly {
-    readonly labels?: Readonly<Record<string, string>>;
-    readonly value: number;
-  }[],
-): MetricFamily {
-  const snake = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  const labelled = samples.map(({ labels = {}, value }) => ({ labels, value }));
-  return { name: `ingest_quality_${snake}`, type: 'gauge', help, samples: labelled };
-}
-
-/** From one look at what is new to the next, in milliseconds, at least. */
-const everyMs = 300_000;
-/** Looks take no more than one part of so many of all time. */
-const share = 20;
-
-/** The quality of a table that changes, as it was at the last look: for operators to watch. */
-export class QualityWatch {
-  readonly #table: TradeTable;
-  readonly #clock: Clock;
-  readonly #known = new KnownFigures();
-  #nextAt = -Infinity;
-  last: Quality | undefined;
-
-  /** The clock's `now` is UNIX time in milliseconds. */
-  constructor(table: TradeTable, clock: Clock) {
-    this.#table = table;
-    this.#clock = clock;
-  }
-
-  /** The numbers of all products together; none before the first look. */
-  get stats(): Readonly<Record<string, number>> {
-    const { last } = this;
-    return last === undefined
-      ? {}
-      : Object.fromEntries(ofAll.map(([name, , of]) => [name, of(last)]));
-  }
-
-  /** Looks at what is new in the table, unless it has done so lately. */
-  async look(signal: AbortSignal): Promise<void> {
-    const now = this.#clock.now();
-    if (now < this.#nextAt) return;
-    this.#nextAt = now + everyMs;
-    const looked = { signal, known: this.#known, isFollowed: true };
-    const found = await quality(this.#table, now, looked);
-    // The longer the look, the longer the time to the next.
-    this.#nextAt = now + Math.max(everyMs, share * (this.#clock.now() - now));
-    // A table of records alone has no trades to judge.
-    if (found.products.length > 0) this.last = found;
-  }
 }

@@ -1,7 +1,6 @@
 import { quoted, type Row } from '../table/engine.ts';
 import { areRecords, keyOf, type Manifest, type TableFile } from '../table/manifest.ts';
 import type { TradeTable } from '../table/trade-table.ts';
-import type { ProductQuality } from './quality.ts';
 
 const hourUs = 3_600_000_000;
 /** Hours in which quiet ones are looked for, and the age of files whose hours are kept. */
@@ -22,21 +21,47 @@ export class KnownFigures {
   readonly shared: Map<string, number> = new Map();
 }
 
-/** Figures of one Parquet file; those of a day and a product are summed up from them. */
-export interface Figures {
-  readonly trades: number;
+/** Times between neighbouring trades; longer ones count only as the longest. */
+const usual = `FILTER (us <= ${ignoredUs})`;
+
+/** The figures of one Parquet file that are a number, as SQL on its lines. */
+const numbers = {
+  trades: 'count(*)',
   /** Rows with the id of the row before. */
-  readonly repeats: number;
-  readonly firstUs: number;
-  readonly lastUs: number;
-  readonly volume: number;
-  readonly badPrices: number;
-  readonly badQuantities: number;
-  readonly badSides: number;
-  readonly incomplete: number;
-  readonly gaps: Gaps;
+  repeats: 'count(*) FILTER (repeats)',
+  firstUs: 'min(time_us)',
+  lastUs: 'max(time_us)',
+  volume: 'sum(CAST(price AS DOUBLE) * CAST(quantity AS DOUBLE))',
+  badPrices: 'count(*) FILTER (price <= 0)',
+  badQuantities: 'count(*) FILTER (quantity <= 0)',
+  badSides: `count(*) FILTER (maker_side NOT IN ('buy', 'sell')
+    OR taker_side NOT IN ('buy', 'sell') OR maker_side = taker_side)`,
+  incomplete: `count(*) FILTER (trade_id IS NULL OR trade_ts IS NULL OR price IS NULL
+    OR quantity IS NULL OR maker_side IS NULL OR taker_side IS NULL)`,
+  gaps: `count(us) ${usual}`,
+  gapSum: `sum(us) ${usual}`,
+  gapSquares: `sum(CAST(us AS DOUBLE) * us) ${usual}`,
+  gapLongestUs: 'max(us)',
+  gapsOverHour: `count(*) FILTER (us > ${hourUs})`,
+};
+
+type Numbers = Readonly<Record<keyof typeof numbers, number>>;
+type Histogram = readonly (readonly [key: number, count: number])[];
+
+/** Figures of one Parquet file; those of a day and a product are summed up from them. */
+export interface Figures extends Numbers {
+  /** Number of gaps from 2^(step / 8) µs to the next step. */
+  readonly gapSteps: Histogram;
   /** Trades of each hour since 1970, for files of the last days only. */
-  readonly hours: readonly (readonly [hour: number, trades: number])[];
+  readonly hours: Histogram;
+}
+
+/** The sum of one figure of many files. */
+export function sumOf<Name extends string>(
+  all: readonly Readonly<Record<Name, number>>[],
+  name: Name,
+): number {
+  return all.reduce((sum, one) => sum + one[name], 0);
 }
 
 /** The files with trades; those of declared sources have records. */
@@ -121,104 +146,65 @@ export function overlapsOf(files: readonly TableFile[]): readonly Pair[] {
 }
 
 function figuresOf(row: Row, isRecent: boolean): Figures {
-  const pairs = (value: unknown): readonly (readonly [number, number])[] =>
+  const pairs = (value: unknown): Histogram =>
     ((value ?? []) as readonly Row[]).map((one) => [Number(one.key), Number(one.value)]);
-  return {
-    trades: Number(row.trades),
-    repeats: Number(row.repeats),
-    firstUs: Number(row.first_us),
-    lastUs: Number(row.last_us),
-    volume: Number(row.volume),
-    badPrices: Number(row.bad_prices),
-    badQuantities: Number(row.bad_quantities),
-    badSides: Number(row.bad_sides),
-    incomplete: Number(row.incomplete),
-    gaps: {
-      count: Number(row.gaps),
-      sum: Number(row.gap_sum ?? 0),
-      squares: Number(row.gap_squares ?? 0),
-      longestUs: Number(row.gap_longest ?? 0),
-      overHour: Number(row.gap_hours),
-      steps: pairs(row.gap_steps),
-    },
-    hours: isRecent ? pairs(row.hours) : [],
-  };
-}
-
-/** Times between neighbouring trades, in microseconds; those above 7 days only as the longest. */
-interface Gaps {
-  readonly count: number;
-  readonly sum: number;
-  readonly squares: number;
-  readonly longestUs: number;
-  readonly overHour: number;
-  /** Number of gaps from 2^(step / 8) µs to the next step. */
-  readonly steps: readonly (readonly [step: number, gaps: number])[];
+  const hours = isRecent ? pairs(row.hours) : [];
+  return { ...(row as unknown as Numbers), gapSteps: pairs(row.gapSteps), hours };
 }
 
 /** Figures of each file. Rows come as they lie in it, by ascending id. */
 function figuresSql(source: string): string {
-  const usual = `FILTER (us <= ${ignoredUs})`;
+  const figures = Object.entries(numbers).map(([name, sql]) => {
+    return `coalesce(CAST(${sql} AS DOUBLE), 0) AS "${name}"`;
+  });
   return `WITH lines AS NOT MATERIALIZED (SELECT *, epoch_us(trade_ts) AS time_us,
       CASE WHEN file_row_number > 0 THEN time_us - lag(time_us) OVER () END AS us,
       file_row_number > 0 AND trade_id = lag(trade_id) OVER () AS repeats FROM ${source})
-    SELECT filename, count(*) AS trades, count(*) FILTER (repeats) AS repeats,
-      min(time_us) AS first_us, max(time_us) AS last_us,
-      sum(CAST(price AS DOUBLE) * CAST(quantity AS DOUBLE)) AS volume,
-      count(*) FILTER (price <= 0) AS bad_prices, count(*) FILTER (quantity <= 0) AS bad_quantities,
-      count(*) FILTER (maker_side NOT IN ('buy', 'sell') OR taker_side NOT IN ('buy', 'sell')
-        OR maker_side = taker_side) AS bad_sides,
-      count(*) FILTER (trade_id IS NULL OR trade_ts IS NULL OR price IS NULL OR quantity IS NULL
-        OR maker_side IS NULL OR taker_side IS NULL) AS incomplete,
-      count(us) ${usual} AS gaps, sum(us) ${usual} AS gap_sum,
-      sum(CAST(us AS DOUBLE) * us) ${usual} AS gap_squares, max(us) AS gap_longest,
-      count(*) FILTER (us > ${hourUs}) AS gap_hours,
+    SELECT filename, ${figures.join()},
       histogram(CAST(floor(${stepsPerDoubling} * log2(greatest(us, 1))) AS INTEGER)) ${usual}
-        AS gap_steps,
+        AS "gapSteps",
       histogram(time_us // ${hourUs}) AS hours
     FROM lines GROUP BY filename`;
 }
 
-export type GapQuality = Pick<
-  ProductQuality,
-  'longestGapMinutes' | 'gapsOverHour' | 'gapsSigma3' | 'gapsSigma4' | 'gapsSigma5'
->;
-
 /** Times between neighbours, also those from one file to the next, against what is usual. */
-export function gapsOf(all: readonly Figures[]): GapQuality {
+export function gapsOf(all: readonly Figures[]) {
   const borders = all.slice(1).map(({ firstUs }, at) => firstUs - (all[at] as Figures).lastUs);
-  const gaps = [...all.map((one) => one.gaps), ...borders.map(gapOf)];
-  const sum = (name: keyof Omit<Gaps, 'steps'>): number =>
-    gaps.reduce((total, one) => total + one[name], 0);
-  const mean = sum('sum') / Math.max(1, sum('count'));
-  const variance = sum('squares') / Math.max(1, sum('count')) - mean * mean;
+  const parts = [...all, ...borders.map(gapOf)];
+  const count = Math.max(1, sumOf(parts, 'gaps'));
+  const mean = sumOf(parts, 'gapSum') / count;
+  const variance = sumOf(parts, 'gapSquares') / count - mean * mean;
   const deviation = Math.sqrt(Math.max(0, variance));
   const above = (sigmas: number): number => {
     const least = mean + sigmas * deviation;
-    const steps = gaps.flatMap((one) => one.steps);
-    return steps.reduce((total, [step, count]) => {
-      return total + (2 ** (step / stepsPerDoubling) > least ? count : 0);
+    const steps = parts.flatMap(({ gapSteps }) => gapSteps);
+    return steps.reduce((total, [step, gaps]) => {
+      return total + (2 ** (step / stepsPerDoubling) > least ? gaps : 0);
     }, 0);
   };
   return {
-    longestGapMinutes: gaps.reduce((most, one) => Math.max(most, one.longestUs), 0) / 60_000_000,
-    gapsOverHour: sum('overHour'),
+    longestGapMinutes: parts.reduce((most, one) => Math.max(most, one.gapLongestUs), 0) / 60e6,
+    /** Times between neighbouring trades above an hour. */
+    gapsOverHour: sumOf(parts, 'gapsOverHour'),
+    /** Times above the mean by 3, 4 and 5 standard deviations, to a tenth; none above 7 days. */
     gapsSigma3: above(3),
     gapsSigma4: above(4),
     gapsSigma5: above(5),
   };
 }
 
-function gapOf(us: number): Gaps {
+/** Figures of one gap, as those of a file. */
+function gapOf(us: number) {
   const isUsual = us <= ignoredUs;
   const step = Math.floor(stepsPerDoubling * Math.log2(Math.max(1, us)));
+  const gapSteps: Histogram = isUsual ? [[step, 1]] : [];
   return {
-    count: isUsual ? 1 : 0,
-    sum: isUsual ? us : 0,
-    squares: isUsual ? us * us : 0,
-    longestUs: us,
-    overHour: us > hourUs ? 1 : 0,
-    steps: isUsual ? [[step, 1]] : [],
+    gaps: isUsual ? 1 : 0,
+    gapSum: isUsual ? us : 0,
+    gapSquares: isUsual ? us * us : 0,
+    gapLongestUs: us,
+    gapsOverHour: us > hourUs ? 1 : 0,
+    gapSteps,
   };
 }
 

@@ -21,8 +21,11 @@ import type { Verification } from './verify.ts';
 /** Issues that the page lists. */
 const shownMax = 100;
 
-/** The report as one page that needs nothing else: it can be kept, sent and printed. */
-export function qualityPage(quality: Quality, verification?: Verification): string {
+/**
+ * The report as one page that needs nothing else: it can be kept, sent and printed. Where a
+ * follower shows it, it leads back to `home`.
+ */
+export function qualityPage(quality: Quality, verification?: Verification, home?: string): string {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -35,13 +38,14 @@ ${new Raw(`<style>${kitStyle}</style>`)}
 <body><main class="page"><div class="stack">
 ${pageHead({
   title: 'Quality of the trades',
+  crumbs: home === undefined ? [] : [{ name: 'Products', href: home }, { name: 'Quality' }],
   about: html`<span class="quiet">Version ${quality.version} of the table, looked at on
 <time datetime="${quality.at}">${moment(quality.at)}</time></span>`,
 })}
 ${verification === undefined ? '' : verified(verification)}
 ${figures(quality)}
 ${checks(quality)}
-${card({ id: 'days', title: 'Trades a day', body: daysChart(quality.days) })}
+${quality.days.length > 1 && days(quality.days)}
 ${products(quality)}
 </div></main></body>
 </html>
@@ -98,17 +102,18 @@ function checks({ checks: all }: Quality): Html {
   return card({ id: 'checks', title: 'Checks', body, flush: true });
 }
 
-function daysChart(days: readonly DayQuality[]): Html {
-  const total = days.reduce((sum, { trades }) => sum + trades, 0);
-  const points = days.map(({ date, trades }) => [Date.parse(date), trades] as const);
-  const ends = [points[0], points.length > 1 ? points.at(-1) : undefined];
-  return lineChart({
-    label: `${decimal(total)} trades on ${decimal(days.length)} days.`,
+function days(all: readonly DayQuality[]): Html {
+  const total = all.reduce((sum, { trades }) => sum + trades, 0);
+  const points = all.map(({ date, trades }) => [Date.parse(date), trades] as const);
+  const ends = [points[0], points.at(-1)];
+  const body = lineChart({
+    label: `${decimal(total)} trades on ${decimal(all.length)} days.`,
     lines: [{ name: 'trades', points, area: true }],
     formatX: day,
     nameX: 'Day (UTC)',
     ticks: ends.flatMap((end) => (end === undefined ? [] : [{ x: end[0], label: day(end[0]) }])),
   });
+  return card({ id: 'days', title: 'Trades a day', body });
 }
 
 const shapes: Readonly<Record<Health, StateName>> = {
@@ -133,15 +138,20 @@ const columns: readonly Column<ProductQuality>[] = [
   number('Trades', ({ trades }) => decimal(trades)),
   number('Missing', ({ missing }) => decimal(missing)),
   number('Repeats', ({ duplicates }) => decimal(duplicates)),
-  number('Newest', ({ ageMinutes, freshness }) => `${ageText(ageMinutes)}, ${freshness}`),
+  {
+    name: 'Newest',
+    cell: ({ ageMinutes, freshness }) => `${ageText(ageMinutes)}, ${freshness}`,
+    numeric: true,
+    fold: 'named',
+  },
   number('Longest gap', ({ longestGapMinutes }) => ageText(longestGapMinutes)),
   number('Gaps > 1 h', ({ gapsOverHour }) => decimal(gapsOverHour)),
   number('Gaps > 3σ / 4σ / 5σ', (one) => {
     return `${one.gapsSigma3} / ${one.gapsSigma4} / ${one.gapsSigma5}`;
   }),
   number('Quiet hours', ({ quietHours }) => decimal(quietHours)),
-  { name: 'First trade', cell: ({ firstAt }) => moment(firstAt) },
-  { name: 'Last trade', cell: ({ lastAt }) => moment(lastAt) },
+  { name: 'First trade', cell: ({ firstAt }) => moment(firstAt), fold: 'named' },
+  { name: 'Last trade', cell: ({ lastAt }) => moment(lastAt), fold: 'named' },
 ];
 
 function number(name: string, cell: Column<ProductQuality>['cell']): Column<ProductQuality> {

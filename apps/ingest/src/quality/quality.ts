@@ -1,6 +1,6 @@
-import { keyOf, type ProductName, type TableFile } from '../table/manifest.ts';
+import { keyOf, type TableFile } from '../table/manifest.ts';
 import type { TradeTable } from '../table/trade-table.ts';
-import { type Assessment, assess } from './assessment.ts';
+import { assess } from './assessment.ts';
 import {
   type Figures,
   gapsOf,
@@ -9,6 +9,7 @@ import {
   overlapsOf,
   quietHours,
   readFigures,
+  sumOf,
   tradeFiles,
 } from './figures.ts';
 
@@ -19,68 +20,12 @@ export type Freshness = 'fresh' | 'recent' | 'aging' | 'stale';
 export type Health = 'good' | 'attention' | 'warning' | 'critical';
 
 /** Figures of one product in the table. */
-export interface ProductQuality extends ProductName {
-  readonly trades: number;
-  readonly firstId: number;
-  readonly lastId: number;
-  /** ISO 8601 in UTC, with microseconds cut to milliseconds. */
-  readonly firstAt: string;
-  readonly lastAt: string;
-  /** The sum of price times quantity, in the currency of the price. */
-  readonly volume: number;
-  /** Rows with an id that another row has. */
-  readonly duplicates: number;
-  /** Ids between the first and the last that are not there. */
-  readonly missing: number;
-  /** The share of ids that is there, in percent. */
-  readonly completenessPct: number;
-  readonly ageMinutes: number;
-  readonly freshness: Freshness;
-  readonly health: Health;
-  /** Trades whose price is not above 0; and so on. */
-  readonly badPrices: number;
-  readonly badQuantities: number;
-  readonly badSides: number;
-  /** Trades without a value in some column. */
-  readonly incomplete: number;
-  readonly longestGapMinutes: number;
-  /** Times between neighbouring trades above an hour. */
-  readonly gapsOverHour: number;
-  /**
-   * Times above the product's mean by 3, 4 and 5 standard deviations, to a tenth of the time; none
-   * above 7 days.
-   */
-  readonly gapsSigma3: number;
-  readonly gapsSigma4: number;
-  readonly gapsSigma5: number;
-  /** Hours of the last 30 days with fewer trades than the mean by 2 standard deviations. */
-  readonly quietHours: number;
-}
+export type ProductQuality = ReturnType<typeof productOf>;
 
-export interface DayQuality {
-  /** In UTC, as `2026-01-28`. */
-  readonly date: string;
-  readonly trades: number;
-  readonly volume: number;
-}
+export type DayQuality = ReturnType<typeof daysOf>[number];
 
 /** Quality of the data at one moment. */
-export interface Quality extends Assessment {
-  /** ISO 8601 in UTC. */
-  readonly at: string;
-  /** The version of the table that was looked at. */
-  readonly version: number;
-  readonly trades: number;
-  readonly volume: number;
-  readonly bytes: number;
-  readonly files: number;
-  /** From the first trade of any product to the last. */
-  readonly spanDays: number;
-  /** By exchange, then product. */
-  readonly products: readonly ProductQuality[];
-  /** The last 400 days that have trades, by date. */
-  readonly days: readonly DayQuality[];
-}
+export type Quality = Awaited<ReturnType<typeof quality>>;
 
 export interface QualityOptions {
   readonly signal?: AbortSignal;
@@ -95,7 +40,7 @@ export async function quality(
   table: TradeTable,
   nowMs: number,
   { signal, known = new KnownFigures(), isFollowed = false }: QualityOptions = {},
-): Promise<Quality> {
+) {
   const manifest = await readFigures(table, nowMs, known, signal);
   const files = tradeFiles(manifest);
   const products = [...Map.groupBy(files, keyOf).values()].map((ofProduct) => {
@@ -104,14 +49,19 @@ export async function quality(
   const first = Math.min(...products.map(({ firstAt }) => Date.parse(firstAt)));
   const last = Math.max(...products.map(({ lastAt }) => Date.parse(lastAt)));
   return {
+    /** ISO 8601 in UTC. */
     at: new Date(nowMs).toISOString(),
+    /** The version of the table that was looked at. */
     version: manifest.version,
-    trades: products.reduce((sum, { trades }) => sum + trades, 0),
-    volume: products.reduce((sum, { volume }) => sum + volume, 0),
-    bytes: manifest.files.reduce((sum, { bytes }) => sum + bytes, 0),
+    trades: sumOf(products, 'trades'),
+    volume: sumOf(products, 'volume'),
+    bytes: sumOf(manifest.files, 'bytes'),
     files: manifest.files.length,
+    /** From the first trade of any product to the last. */
     spanDays: products.length === 0 ? 0 : (last - first) / 86_400_000,
+    /** By exchange, then product. */
     products,
+    /** The last 400 days that have trades, by date. */
     days: daysOf(files, known),
     ...assess(products, isFollowed),
   };
@@ -123,13 +73,11 @@ function productOf(
   known: KnownFigures,
   nowMs: number,
   isFollowed: boolean,
-): ProductQuality {
+) {
   const all = files.map(({ path }) => known.files.get(path) as Figures);
-  const sum = (name: keyof Omit<Figures, 'gaps' | 'hours'>): number =>
-    all.reduce((total, one) => total + one[name], 0);
-  const trades = sum('trades');
+  const trades = sumOf(all, 'trades');
   const twice = overlapsOf(files).map((pair) => known.shared.get(nameOf(pair)) ?? 0);
-  const duplicates = twice.reduce((total, n) => total + n, sum('repeats'));
+  const duplicates = twice.reduce((total, n) => total + n, sumOf(all, 'repeats'));
   const ids = trades - duplicates;
   const firstId = Math.min(...files.map((file) => file.firstId));
   const lastId = Math.max(...files.map((file) => file.lastId));
@@ -145,20 +93,28 @@ function productOf(
     trades,
     firstId,
     lastId,
+    /** ISO 8601 in UTC, with microseconds cut to milliseconds. */
     firstAt: new Date(firstMs).toISOString(),
     lastAt: new Date(lastMs).toISOString(),
-    volume: sum('volume'),
+    /** The sum of price times quantity, in the currency of the price. */
+    volume: sumOf(all, 'volume'),
+    /** Rows with an id that another row has. */
     duplicates,
+    /** Ids between the first and the last that are not there. */
     missing,
+    /** The share of ids that is there, in percent. */
     completenessPct,
     ageMinutes,
     freshness: freshnessOf(ageMinutes),
     health: healthOf(isFollowed ? ageMinutes : 0, completenessPct),
-    badPrices: sum('badPrices'),
-    badQuantities: sum('badQuantities'),
-    badSides: sum('badSides'),
-    incomplete: sum('incomplete'),
+    /** Trades whose price is not above 0; and so on. */
+    badPrices: sumOf(all, 'badPrices'),
+    badQuantities: sumOf(all, 'badQuantities'),
+    badSides: sumOf(all, 'badSides'),
+    /** Trades without a value in some column. */
+    incomplete: sumOf(all, 'incomplete'),
     ...gapsOf(all),
+    /** Hours of the last 30 days with fewer trades than the mean by 2 standard deviations. */
     quietHours: quietHours(all, nowMs),
   };
 }
@@ -166,11 +122,10 @@ function productOf(
 const daysMax = 400;
 
 /** The last days that have trades, by date. */
-function daysOf(files: readonly TableFile[], known: KnownFigures): readonly DayQuality[] {
+function daysOf(files: readonly TableFile[], known: KnownFigures) {
   const days = [...Map.groupBy(files, ({ date }) => date)].map(([date, ofDay]) => {
     const all = ofDay.map(({ path }) => known.files.get(path) as Figures);
-    const trades = all.reduce((sum, one) => sum + one.trades, 0);
-    return { date, trades, volume: all.reduce((sum, one) => sum + one.volume, 0) };
+    return { date, trades: sumOf(all, 'trades'), volume: sumOf(all, 'volume') };
   });
   return days.sort((a, b) => (a.date < b.date ? -1 : 1)).slice(-daysMax);
 }

@@ -9,9 +9,11 @@ import {
   areKeyed,
   keyOf,
   type MergedProduct,
+  noManifest,
   type ProductName,
   type ProductTypes,
   rowColumns,
+  type Strays,
   type TableFile,
 } from '../table/manifest.ts';
 import { keySql, newestSql, type RecordTypes, recordFilesSql } from '../table/records.ts';
@@ -32,10 +34,9 @@ export async function expectedProducts(
       if (checkpoint === undefined) continue;
       const { begin, harvest, accepted: taken = [], feed } = checkpoint;
       const entries = await ledger.entries(of, { signal });
-      const { position } = harvest;
       // Trades that are read by moments have ids with holes of their own.
-      const hasDenseIds = typeof position === 'number' || position.by !== undefined;
-      const harvested = rangeOf({ from: begin, to: position });
+      const hasDenseIds = typeof harvest.position === 'number' || harvest.position.by !== undefined;
+      const harvested = rangeOf({ from: begin, to: harvest.position });
       const gaps = harvest.gaps.map(rangeOf);
       const accepted = taken.map(rangeOf);
       ledgers.push({ ...of, entries, harvested, gaps, accepted, feed, hasDenseIds });
@@ -120,12 +121,13 @@ export async function verify(
 ): Promise<Verification> {
   await using view = await table.view(signal);
   const check = new Check(table, view, signal);
-  await check.foreign();
+  const strays = await table.strays(signal);
   for (const ledger of ledgers) await check.product(ledger);
   const known = new Set(ledgers.map(keyOf));
   for (const left of view.manifest.products.filter((one) => !known.has(keyOf(one)))) {
     check.note('count', left, 'it is in the table, and the ledger does not know it');
   }
+  await check.foreign(strays);
   const { products, files } = view.manifest;
   return {
     version: view.manifest.version,
@@ -167,16 +169,19 @@ class Check {
     this.issues.push({ flaw, exchange, product, ...where, message });
   }
 
-  async foreign(): Promise<void> {
-    const nobody = { exchange: '', product: '' };
-    const { foreign, waiting, left } = await this.#table.strays(this.#signal);
-    for (const file of foreign) {
-      this.note('foreign', nobody, 'this file is not of the table', { file });
-    }
-    for (const file of [...waiting, ...left.filter((path) => path.endsWith('.parquet'))]) {
-      const message = 'a change was not finished; the next one, or ingest transform, puts it right';
-      this.note('foreign', nobody, message, { file });
-    }
+  async foreign(before: Strays): Promise<void> {
+    const now = await this.#table.strays(this.#signal); // A change that goes on has others by now.
+    const unfinished =
+      'a change was not finished; the next one, or ingest transform, puts it right';
+    const note = (kind: keyof Strays, message: string): void => {
+      for (const file of before[kind].filter((path) => now[kind].includes(path))) {
+        const isHidden = kind === 'left' && !file.endsWith('.parquet');
+        if (!isHidden) this.note('foreign', { exchange: '', product: '' }, message, { file });
+      }
+    };
+    note('foreign', 'this file is not of the table');
+    note('later', noManifest);
+    for (const kind of ['waiting', 'left'] as const) note(kind, unfinished);
   }
 
   async product(ledger: ExpectedProduct): Promise<void> {
@@ -300,7 +305,7 @@ class Check {
       this.note('count', ledger, message);
     }
     if (waiting.length === 0) return ledger;
-    const to = Math.min(...waiting.map(({ from }) => from));
+    const to = waiting.reduce((least, { from }) => Math.min(least, from), Infinity);
     // Files that fill gaps between those of the table have to be in it first.
     const isBehind = entries.every(({ lastId }) => lastId < to);
     return isBehind ? { ...ledger, entries, harvested: { ...harvested, to } } : undefined;
@@ -336,8 +341,7 @@ class Check {
       this.#missing(ledger, { from: Number(hole.from), to: Number(hole.to) });
     }
     this.found += Number(row.holes) - holes.length;
-    const end = Number(row.last) + 1;
-    if (end < to) this.#missing(ledger, { from: end, to });
+    if (Number(row.last) + 1 < to) this.#missing(ledger, { from: Number(row.last) + 1, to });
   }
 
   /** Each id with the one before it. Sorted only if it has to be: that takes room on the disk. */

@@ -27,7 +27,6 @@ const feed: FeedDialect = {
     const channels = ['matches', 'heartbeat'].map((name) => ({ name, product_ids: ids }));
     return { ids, messages: [{ type: 'subscriptions', channels }] };
   },
-  symbolOf: (id) => id,
   trade(product, id, price) {
     const { size, makerSide: side, timeUs } = product.trade(id);
     return {
@@ -80,7 +79,7 @@ export const coinbase: Dialect = {
 
 function coinbaseTrade(product: SimulatedProduct, id: number): object {
   const { timeUs, price, size, makerSide: side } = product.trade(id);
-  const isNumeric = id >= product.numericFrom;
+  const isNumeric = id >= product.options.numericFrom;
   const written = isNumeric ? Number(price) : price;
   return { trade_id: id, side, size, price: written, time: isoOf(timeUs) };
 }

@@ -49,7 +49,6 @@ export interface FeedDialect {
   readonly welcome?: object;
   /** Reads a request: the symbols asked for, and what answers it. */
   answer(request: Readonly<Record<string, unknown>>, market: Market): FeedAnswer;
-  symbolOf(id: string): string;
   trade(product: SimulatedProduct, id: number, price: string, isMicro: boolean): object;
   /** Sent once a second. */
   heartbeat(product: SimulatedProduct, newest: number, now: string): object | undefined;

@@ -15,20 +15,25 @@ import {
 import { SimulatedFeeds } from './feeds.ts';
 import { SimulatedProduct, type SimulatedProductOptions, type SimulatedTrade } from './product.ts';
 
-/** Fault of a request, if it has one. */
-export type Trouble = 'error' | 'hang' | 'reset' | 'truncated' | 'garbled';
+/** Shares of requests, from 0 to 1, that have each fault; none by default. */
+const noTrouble = {
+  /** Answered 500, 502, 503 or 504. */
+  error: 0,
+  /** Answered 429 though the rate was kept. */
+  limited: 0,
+  /** Never answered. */
+  hang: 0,
+  /** The connection is reset before the answer. */
+  reset: 0,
+  /** The connection ends in the middle of the body. */
+  truncated: 0,
+  /** Answered 200 with a page of HTML, or with half of the JSON. */
+  garbled: 0,
+};
 
-export interface ExchangeTrouble {
-  /** The share of requests answered 500, 502, 503 or 504; each share from 0 to 1. @default 0 */
-  readonly error?: number | undefined;
-  /** The share that is never answered. @default 0 */
-  readonly hang?: number | undefined;
-  /** The share whose connection is reset before the answer. @default 0 */
-  readonly reset?: number | undefined;
-  /** The share whose connection ends in the middle of the body. @default 0 */
-  readonly truncated?: number | undefined;
-  /** The share answered 200 with a page of HTML, or with half of the JSON. @default 0 */
-  readonly garbled?: number | undefined;
+type Trouble = keyof typeof noTrouble;
+
+export interface ExchangeTrouble extends Partial<typeof noTrouble> {
   /** Of each `every` requests the first `length` are answered 503. @default none */
   readonly burst?: { readonly every: number; readonly length: number } | undefined;
 }
@@ -40,18 +45,16 @@ export interface ExchangeLatency {
   readonly sigma?: number | undefined;
 }
 
-const kinds: readonly Trouble[] = ['error', 'hang', 'reset', 'truncated', 'garbled'];
-
 /** Fault of the request of that number. */
 function troubleOf(trouble: ExchangeTrouble, request: number, random: Random): Trouble | undefined {
   const { every, length } = trouble.burst ?? { every: 1, length: 0 };
   if (request % every < length) return 'error';
   let left = random();
-  for (const kind of kinds) {
+  const kinds = Object.keys(noTrouble) as Trouble[];
+  return kinds.find((kind) => {
     left -= trouble[kind] ?? 0;
-    if (left < 0) return kind;
-  }
-  return undefined;
+    return left < 0;
+  });
 }
 
 /** Time that an answer takes: log-normal. */
@@ -129,17 +132,6 @@ export interface ExchangeOptions {
   readonly clock?: Clock | undefined;
 }
 
-export interface ExchangeStats {
-  /** All that came, also those refused. */
-  readonly requests: number;
-  /** Answered 429: each a moment at which the limit was exceeded. */
-  readonly refused: number;
-  /** Count of each kind of fault. */
-  readonly troubles: Readonly<Record<Trouble, number>>;
-  /** Requests that wait for their answer, those that hang included. */
-  readonly open: number;
-}
-
 /** From one look at its own lateness to the next, in milliseconds. */
 const watchMs = 10;
 const errorStatuses = [500, 502, 503, 504];
@@ -162,13 +154,7 @@ export class Exchange implements AsyncDisposable {
   readonly #meter: RateMeter;
   readonly #server: Server;
   readonly #startedAt: number;
-  readonly #troubles: Record<Trouble, number> = {
-    error: 0,
-    hang: 0,
-    reset: 0,
-    truncated: 0,
-    garbled: 0,
-  };
+  readonly #troubles = { ...noTrouble };
   /** May be changed at any time. */
   trouble: ExchangeTrouble;
   /** Trades by which the REST API is behind the feeds; may be changed at any time. */
@@ -214,7 +200,8 @@ export class Exchange implements AsyncDisposable {
     return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
   }
 
-  get stats(): ExchangeStats {
+  /** Requests that came, those answered 429, faults by kind, and requests without an answer yet. */
+  get stats() {
     const { requests, refused } = this.#meter;
     return { requests, refused, troubles: { ...this.#troubles }, open: this.#open };
   }
@@ -311,7 +298,7 @@ export class Exchange implements AsyncDisposable {
     const product = this.#market.products.get(
       this.#dialectOf(request.path).productOf(request) ?? '',
     );
-    return latencyMs(latency, this.#random) * (product?.slowness ?? 1);
+    return latencyMs(latency, this.#random) * (product?.options.slowness ?? 1);
   }
 
   #answer(request: ExchangeRequest, response: ServerResponse, trouble: Trouble | undefined): void {
@@ -325,6 +312,8 @@ export class Exchange implements AsyncDisposable {
     } else if (trouble === 'error') {
       const status = errorStatuses[Math.floor(this.#random() * errorStatuses.length)] as number;
       send(response, json(status, { message: 'Internal server error' }));
+    } else if (trouble === 'limited') {
+      send(response, this.#dialectOf(request.path).limited(1));
     } else if (trouble === 'truncated') {
       response.writeHead(reply.status, { 'content-length': reply.body.length });
       response.write(half, () => response.socket?.destroy());

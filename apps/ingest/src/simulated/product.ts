@@ -1,28 +1,32 @@
 import { check, checkInteger, checkNumber } from 'spillway/internal';
 
-export interface SimulatedProductOptions {
+/** Options of a product that may be left out. */
+const defaults = {
+  /** The id of the first trade; an integer from 0. */
+  firstId: 1,
+  /** Trades are the same for the same seed and id; an integer. */
+  seed: 1,
+  /** Time of the first trade, in microseconds since 1970; from 0. */
+  startUs: Date.UTC(2024, 0, 1) * 1000,
+  /** Microseconds between trades, on average; an integer from 1. */
+  stepUs: 250_000,
+  /** Trades that are added each second; from 0. */
+  growthPerSecond: 0,
+  /** The share of ids that were never given to a trade; from 0 to below 1. */
+  gapShare: 0,
+  /** Ids that are not there either, until {@link SimulatedProduct.heal}. */
+  gaps: [] as readonly { readonly from: number; readonly to: number }[],
+  /** Factor by which its answers are slower; from 0. */
+  slowness: 1,
+  /** Prices are written as numbers from this id on: an API that has changed. */
+  numericFrom: Infinity,
+};
+
+export interface SimulatedProductOptions extends Partial<typeof defaults> {
   /** As in `BTC-USD`. */
   readonly id: string;
   /** Trades there are at the start; an integer from 0. */
   readonly trades: number;
-  /** The id of the first trade; an integer from 0. @default 1 */
-  readonly firstId?: number | undefined;
-  /** Trades are the same for the same seed and id; an integer. @default 1 */
-  readonly seed?: number | undefined;
-  /** Time of the first trade, in microseconds since 1970; from 0. @default the start of 2024 */
-  readonly startUs?: number | undefined;
-  /** Microseconds between trades, on average; an integer from 1. @default 250,000 */
-  readonly stepUs?: number | undefined;
-  /** Trades that are added each second; from 0. @default 0 */
-  readonly growthPerSecond?: number | undefined;
-  /** The share of ids that were never given to a trade; from 0 to below 1. @default 0 */
-  readonly gapShare?: number | undefined;
-  /** Ids that are not there either, until {@link SimulatedProduct.heal}. @default none */
-  readonly gaps?: readonly { readonly from: number; readonly to: number }[] | undefined;
-  /** Factor by which its answers are slower; from 0. @default 1 */
-  readonly slowness?: number | undefined;
-  /** Prices are written as numbers from this id on: an API that has changed. @default never */
-  readonly numericFrom?: number | undefined;
 }
 
 /** One trade, exactly. */
@@ -34,66 +38,51 @@ export interface SimulatedTrade {
   readonly makerSide: 'buy' | 'sell';
 }
 
-const defaultStartUs = Date.UTC(2024, 0, 1) * 1000;
-
 /** A product whose trades need no memory: each is computed from the seed and its id. */
 export class SimulatedProduct {
+  readonly options: Required<SimulatedProductOptions>;
   readonly id: string;
   readonly firstId: number;
-  readonly slowness: number;
-  readonly numericFrom: number;
   readonly #seed: number;
-  readonly #startUs: number;
-  readonly #stepUs: number;
-  readonly #trades: number;
-  readonly #growthPerSecond: number;
-  readonly #gapBelow: number;
   /** In cents. */
   readonly #basePrice: number;
-  #gaps: readonly { readonly from: number; readonly to: number }[];
+  #isHealed = false;
 
   constructor(options: SimulatedProductOptions) {
-    const { id, trades, firstId = 1, seed = 1, gapShare = 0, gaps = [] } = options;
-    const { startUs = defaultStartUs, stepUs = 250_000, growthPerSecond = 0 } = options;
-    const { slowness = 1, numericFrom = Infinity } = options;
+    this.options = { ...defaults, ...options };
+    const { id, trades, firstId, seed, startUs, stepUs, gapShare } = this.options;
     check(/^[\w.-]+$/.test(id), 'id', 'letters, digits, dots and dashes', id);
     checkInteger('trades', trades, 0);
     checkInteger('firstId', firstId, 0);
     checkInteger('seed', seed, Number.MIN_SAFE_INTEGER);
     checkInteger('startUs', startUs, 0);
     checkInteger('stepUs', stepUs, 1, 2 ** 32);
-    checkNumber('growthPerSecond', growthPerSecond, 0, 1e9);
+    checkNumber('growthPerSecond', this.options.growthPerSecond, 0, 1e9);
     check(gapShare >= 0 && gapShare < 1, 'gapShare', 'a number from 0 to below 1', gapShare);
-    checkNumber('slowness', slowness, 0, 1e6);
+    checkNumber('slowness', this.options.slowness, 0, 1e6);
     this.id = id;
     this.firstId = firstId;
-    this.slowness = slowness;
-    this.numericFrom = numericFrom;
     this.#seed = [...id].reduce((sum, letter) => mix(sum, letter.charCodeAt(0)), seed | 0);
-    this.#startUs = startUs;
-    this.#stepUs = stepUs;
-    this.#trades = trades;
-    this.#growthPerSecond = growthPerSecond;
-    this.#gapBelow = gapShare * 2 ** 32;
     this.#basePrice = 500 + (mix(this.#seed, 1) % 6_000_000);
-    this.#gaps = gaps;
   }
 
   /** One above the newest id, that many milliseconds after the start. */
   endAt(ms: number): number {
-    return this.firstId + this.#trades + Math.floor((ms / 1000) * this.#growthPerSecond);
+    const { trades, growthPerSecond } = this.options;
+    return this.firstId + trades + Math.floor((ms / 1000) * growthPerSecond);
   }
 
   /** True if that id was given to a trade, provided that it is not above the newest. */
   has(id: number): boolean {
+    const { gapShare, gaps } = this.options;
     if (id < this.firstId) return false;
-    if (this.#gapBelow > 0 && this.#hash(id, 2) < this.#gapBelow) return false;
-    return this.#gaps.every(({ from, to }) => id < from || id >= to);
+    if (gapShare > 0 && this.#hash(id, 2) < gapShare * 2 ** 32) return false;
+    return this.#isHealed || gaps.every(({ from, to }) => id < from || id >= to);
   }
 
   /** The ids in `gaps` are there from now on. */
   heal(): void {
-    this.#gaps = [];
+    this.#isHealed = true;
   }
 
   /** Never earlier than that of the id before; every third or so is of the same moment as that. */
@@ -101,7 +90,8 @@ export class SimulatedProduct {
     const place = id - this.firstId;
     const group = place - (place % 3);
     const at = this.#hash(group, 3) % 2 === 0 ? group : place;
-    return this.#startUs + at * this.#stepUs + (this.#hash(at, 4) % this.#stepUs);
+    const { startUs, stepUs } = this.options;
+    return startUs + at * stepUs + (this.#hash(at, 4) % stepUs);
   }
 
   /** In cents: hills of some thousand trades, with smaller ones on them. */
@@ -124,18 +114,6 @@ export class SimulatedProduct {
       size: decimal(this.size(id), 8),
       makerSide: (this.#hash(id, 10) & 1) === 0 ? 'buy' : 'sell',
     };
-  }
-
-  /** The first id below `end` whose trade is later than that; `end` if none is. */
-  firstAfter(timeUs: number, end: number): number {
-    let from = this.firstId;
-    let to = end;
-    while (from < to) {
-      const middle = Math.floor((from + to) / 2);
-      if (this.timeUs(middle) > timeUs) to = middle;
-      else from = middle + 1;
-    }
-    return to;
   }
 
   /** From 0 to 1, in lines between one height for every `width` ids. */

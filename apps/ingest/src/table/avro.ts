@@ -2,8 +2,6 @@ import { createHash } from 'node:crypto';
 
 /** A type of Avro, of those that Iceberg's files are made of; `field-id` is Iceberg's. */
 export type AvroType =
-  | 'null'
-  | 'boolean'
   | 'int'
   | 'long'
   | 'string'
@@ -75,8 +73,12 @@ class Encoder {
   }
 
   add(type: AvroType, value: unknown): void {
-    if (typeof type === 'string') this.#plain(type, value);
-    else if ('fields' in type) {
+    if (type === 'int' || type === 'long') this.long(value as number);
+    else if (type === 'string' || type === 'bytes') {
+      const bytes = Buffer.from(value as string | Buffer);
+      this.long(bytes.length);
+      this.raw(bytes);
+    } else if ('fields' in type) {
       const row = value as Readonly<Record<string, unknown>>;
       for (const field of type.fields) this.add(field.type, row[field.name]);
     } else if ('items' in type) {
@@ -89,16 +91,6 @@ class Encoder {
     else {
       this.long(1);
       this.add(type[1], value);
-    }
-  }
-
-  #plain(type: Extract<AvroType, string>, value: unknown): void {
-    if (type === 'int' || type === 'long') this.long(value as number);
-    else if (type === 'boolean') this.raw(Buffer.from([value === true ? 1 : 0]));
-    else if (type !== 'null') {
-      const bytes = type === 'bytes' ? (value as Buffer) : Buffer.from(value as string);
-      this.long(bytes.length);
-      this.raw(bytes);
     }
   }
 }

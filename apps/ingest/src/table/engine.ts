@@ -144,8 +144,10 @@ export function engineError(
     return ingestError('MEMORY_SHORT', `${what}: ${remedy} (${reason})`, { cause });
   }
   const isFull = /no space left|max_temp_directory_size|disk quota|file too large/i;
-  const kind = isFull.test(cause.message) ? 'FOLDER_FULL' : code;
-  return ingestError(kind, `${what}: ${cause.message.trim()}`, { cause });
+  const reason = cause.message.trim();
+  if (!isFull.test(reason)) return ingestError(code, `${what}: ${reason}`, { cause });
+  const remedy = 'there is no room on the disk; make room and run it again, nothing is lost';
+  return ingestError('FOLDER_FULL', `${what}: ${remedy} (${reason})`, { cause });
 }
 
 /** The type of one decimal column of a product. */
@@ -220,7 +222,8 @@ export interface RowColumns {
 /** Columns of a file that the manifest keeps. */
 export function extentSql({ id, time }: RowColumns): string {
   return `min(${id}) AS "firstId", max(${id}) AS "lastId",
-    epoch_us(min(${time})) AS "firstUs", epoch_us(max(${time})) AS "lastUs"`;
+    epoch_us(min(${time})) AS "firstUs", epoch_us(max(${time})) AS "lastUs",
+    CAST(CAST(min(${time}) AS DATE) AS VARCHAR) AS date`;
 }
 
 /**

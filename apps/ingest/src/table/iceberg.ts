@@ -1,114 +1,12 @@
 import { createHash } from 'node:crypto';
+import { ingestError } from '../errors.ts';
 import type { Folder } from '../files/folder.ts';
 import { type AvroRecord, type AvroType, avroFile } from './avro.ts';
-import { type DecimalTypes, usual } from './engine.ts';
-import { areRecords, type Manifest, type MergedProduct, type TableFile } from './manifest.ts';
-import type { RecordType, RecordTypes } from './records.ts';
-import { viewName } from './view.ts';
+import { type IcebergTable, icebergTables, idField, parts, timeField } from './iceberg-schema.ts';
+import type { Manifest, TableFile } from './manifest.ts';
 
-/** One column of an Iceberg table. */
-interface Field {
-  readonly id: number;
-  readonly name: string;
-  readonly required: boolean;
-  readonly type: string;
-}
-
-/** One table of Apache Iceberg: products whose columns can be read together. */
-interface IcebergTable {
-  readonly name: string;
-  readonly fields: readonly Field[];
-  readonly files: readonly TableFile[];
-}
-
-const parts: readonly (readonly [name: string, type: string])[] = [
-  ['exchange', 'string'],
-  ['product', 'string'],
-  ['date', 'date'],
-];
-const idField = 4;
-const timeField = 5;
 /** Ids of partition fields begin there. */
 const partIds = 1000;
-
-/**
- * The tables of a state: `trades`, and one for each declared source. Iceberg cannot change the
- * scale of a decimal or a number to text, so a product whose columns are of other types than those
- * of its table is one of its own: `trades_coinbase_SHIB_USD`.
- */
-function icebergTables({ products, files }: Manifest): readonly IcebergTable[] {
-  const tables = new Map<string, { fields: Map<string, Field>; files: TableFile[] }>();
-  for (const one of products) {
-    const own = files.filter((file) => {
-      return file.exchange === one.exchange && file.product === one.product;
-    });
-    if (own.length === 0) continue;
-    const common = areRecords(one.types) ? viewName(one.exchange) : 'trades';
-    const columns = columnsOf(one);
-    const isAlike =
-      areRecords(one.types) || [one.types.price, one.types.quantity].every(isUsualScale);
-    const known = tables.get(common)?.fields;
-    const fits = isAlike && columns.every(([name, type]) => joined(known?.get(name), type));
-    const name = fits ? common : `${common}_${one.exchange}_${one.product}`.replace(/\W/g, '_');
-    const table = tables.get(name) ?? { fields: new Map<string, Field>(), files: [] };
-    for (const [column, type] of [...parts, ...columns]) {
-      const id = table.fields.get(column)?.id ?? table.fields.size + 1;
-      const required = id <= parts.length;
-      const wider = joined(table.fields.get(column), type) ?? type;
-      table.fields.set(column, { id, name: column, required, type: wider });
-    }
-    table.files.push(...own);
-    tables.set(name, table);
-  }
-  return [...tables].map(([name, { fields, files: own }]) => {
-    return { name, fields: [...fields.values()], files: own };
-  });
-}
-
-function isUsualScale({ scale }: DecimalTypes['price']): boolean {
-  return scale === usual.scale;
-}
-
-/** The type that holds both, if Iceberg may widen one to the other: decimals of the same scale. */
-function joined(known: Field | undefined, type: string): string | undefined {
-  if (known === undefined || known.type === type) return type;
-  const [before, after] = [known.type, type].map((one) => /^decimal\((\d+), (\d+)\)$/.exec(one));
-  if (!before || !after || before[2] !== after[2]) return undefined;
-  return Number(before[1]) > Number(after[1]) ? known.type : type;
-}
-
-function columnsOf({ types }: MergedProduct): readonly (readonly [name: string, type: string])[] {
-  if (areRecords(types)) return recordColumns(types);
-  const decimal = (of: 'price' | 'quantity') => `decimal(${types[of].width}, ${types[of].scale})`;
-  return [
-    ['trade_id', 'long'],
-    ['trade_ts', 'timestamptz'],
-    ['price', decimal('price')],
-    ['quantity', decimal('quantity')],
-    ['maker_side', 'string'],
-    ['taker_side', 'string'],
-  ];
-}
-
-function recordColumns({ columns }: RecordTypes): readonly (readonly [string, string])[] {
-  const own = columns.map(({ name, type }) => [name, icebergType(type)] as const);
-  return [['_seq', 'long'], ['_time', 'timestamptz'], ...own];
-}
-
-const types: Readonly<Record<string, string>> = {
-  BOOLEAN: 'boolean',
-  BIGINT: 'long',
-  DOUBLE: 'double',
-  DATE: 'date',
-  TIMESTAMPTZ: 'timestamptz',
-  JSON: 'string',
-  VARCHAR: 'string',
-};
-
-function icebergType(type: RecordType): string {
-  const [width, scale] = type.match(/\d+/g) ?? [];
-  return types[type] ?? `decimal(${width}, ${scale})`;
-}
 
 function optional(type: AvroType): AvroType {
   return ['null', type];
@@ -180,9 +78,11 @@ const manifestFile = record('manifest_file', [
 function entryOf(file: TableFile, location: string, version: number) {
   const { exchange, product, date, path, rows, bytes } = file;
   const day = Date.parse(date) / 86_400_000;
+  // After 2255 a double may be a microsecond off, and readers would leave the file out.
+  const isExact = Number.isSafeInteger(file.lastUs);
   const bound = (id: number, us: number) => [
     { key: idField, value: int64(id) },
-    { key: timeField, value: int64(us) },
+    ...(isExact ? [{ key: timeField, value: int64(us) }] : []),
   ];
   return {
     status: 1,
@@ -356,21 +256,22 @@ export async function publishIceberg(
 ): Promise<readonly Published[]> {
   const there = (await folder.list('iceberg', signal)).map(({ path }) => path);
   const isKept = there.includes(stateFile);
-  const text = isKept ? Buffer.from(await folder.read(stateFile, signal)).toString() : '{}';
-  const state: Partial<State> = JSON.parse(text);
+  const state = isKept ? stateIn(await folder.read(stateFile, signal), folder.place) : {};
   const { version } = manifest;
   if (!begins && (!isKept || state.version === version)) return [];
   const address = location ?? state.location ?? addressOf(folder.place);
+  // Readers refuse a fraction of a millisecond.
+  const at = { version, location: address, nowMs: Math.floor(nowMs) };
   const published: Published[] = [];
   const kept = new Set([stateFile]);
   for (const table of icebergTables(manifest)) {
-    const at = metadataFolder(table.name);
-    for (const [name, bytes] of icebergFiles(table, { version, location: address, nowMs })) {
-      await folder.write(`${at}/${name}`, bytes, signal);
-      kept.add(`${at}/${name}`);
+    const place = metadataFolder(table.name);
+    for (const [name, bytes] of icebergFiles(table, at)) {
+      await folder.write(`${place}/${name}`, bytes, signal);
+      kept.add(`${place}/${name}`);
     }
     const rows = table.files.reduce((sum, file) => sum + file.rows, 0);
-    const metadata = `${address}/${at}/v${version}.metadata.json`;
+    const metadata = `${address}/${place}/v${version}.metadata.json`;
     published.push({ table: table.name, rows, files: table.files.length, metadata });
   }
   for (const path of there) {
@@ -380,6 +281,15 @@ export async function publishIceberg(
   const next: State = { location: address, version };
   await folder.write(stateFile, Buffer.from(`${JSON.stringify(next)}\n`), signal);
   return published;
+}
+
+function stateIn(bytes: Uint8Array, place: string): Partial<State> {
+  try {
+    return JSON.parse(Buffer.from(bytes).toString());
+  } catch (cause) {
+    const what = `${place}/${stateFile}: it is no JSON; the table is as it should be`;
+    throw ingestError('TABLE_CORRUPT', `${what}; delete it, then run "ingest iceberg"`, { cause });
+  }
 }
 
 /** `file:///…` for a directory, `s3://bucket/…` for a bucket. */

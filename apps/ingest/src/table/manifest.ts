@@ -94,15 +94,9 @@ function decodeManifest(bytes: Uint8Array, version: number, place: string): Mani
     const what = `${place}: its format is version ${known}, this program knows ${formatVersion}`;
     throw ingestError('TABLE_FUTURE', `${what}; nothing was changed, use a newer program`);
   }
-  if (typeof known === 'number' && known < formatVersion) {
-    const what = `${place}: its format is version ${known}, of an earlier program`;
-    const remedy = 'move the folder "table" away, then "ingest transform" makes it anew';
-    throw ingestError('TABLE_CORRUPT', `${what}; ${remedy} from the raw files`);
-  }
   const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
-  if (known !== formatVersion || sha256 !== expected) {
-    throw corrupt(place, 'its checksum does not fit');
-  }
+  if (known !== formatVersion) throw corrupt(place, `its format is version ${known}`);
+  if (sha256 !== expected) throw corrupt(place, 'its checksum does not fit');
   if (manifest.version === version) return manifest;
   throw corrupt(place, `it is version ${manifest.version}, and has the name of ${version}`);
 }
@@ -116,8 +110,11 @@ function parsed(text: string, place: string): Manifest & Readonly<Record<string,
 }
 
 function corrupt(place: string, why: string, cause?: unknown): Error {
-  const remedy = 'nothing was changed; put back a copy, or delete it to go back to the one before';
-  return ingestError('TABLE_CORRUPT', `${place}: ${why}; ${remedy}`, { cause });
+  const remedy =
+    'put back a copy, or move the folder "table" away: "ingest transform" makes it anew';
+  return ingestError('TABLE_CORRUPT', `${place}: ${why}; nothing was changed; ${remedy}`, {
+    cause,
+  });
 }
 
 const manifestFile = /^table\/manifest\/(\d{9})\.json$/;
@@ -160,15 +157,21 @@ export class ManifestChain {
   /** Lists what lies in the table's folder beside the files of this state. */
   async strays(state: Manifest, signal?: AbortSignal): Promise<Strays> {
     const named = new Set(state.files.map(({ path }) => path));
-    const strays = { foreign: [] as string[], waiting: [] as string[], left: [] as string[] };
+    const strays: Record<keyof Strays, string[]> = {
+      foreign: [],
+      waiting: [],
+      left: [],
+      later: [],
+    };
     for (const { path } of await this.#folder.list('table', signal)) {
       const version = versionOf(path, manifestFile) ?? versionOf(path, dataFile);
       const isWaiting = path.endsWith('.new') && named.has(path.slice(0, -'.new'.length));
       if (version === undefined) strays.foreign.push(path);
       else if (isWaiting) strays.waiting.push(path.slice(0, -'.new'.length));
       else if (named.has(path) || path === manifestPath(state.version)) continue;
-      // A newer holder of the lease may be writing files of a later version just now.
       else if (version <= state.version) strays.left.push(path);
+      // A newer holder of the lease may be writing files of a later version just now.
+      else if (path.endsWith('.parquet')) strays.later.push(path);
     }
     return strays;
   }
@@ -178,7 +181,9 @@ export class ManifestChain {
    * done; deletes what crashes left. Rejects with `TABLE_FOREIGN` for files of others.
    */
   async recover(state: Manifest, signal?: AbortSignal): Promise<void> {
-    const { foreign, waiting, left } = await this.strays(state, signal);
+    const { foreign, waiting, left, later } = await this.strays(state, signal);
+    // Files have their names once there is a manifest: readers of all of them would count them.
+    if (later[0] !== undefined) throw corrupt(`${this.#folder.place}/${later[0]}`, noManifest);
     if (foreign[0] !== undefined) {
       const what = `${this.#folder.place}/${foreign[0]}: this file is not of the table`;
       throw ingestError('TABLE_FOREIGN', `${what}; nothing was changed, move it elsewhere`);
@@ -229,6 +234,9 @@ function steps(before: Manifest, now: Manifest) {
   return [...all].map((step) => ({ placed: pathsOf(placed, step), gone: pathsOf(gone, step) }));
 }
 
+/** Says why a file of a later state cannot be. */
+export const noManifest = 'the manifest that names it is gone';
+
 /** Files in the folder of the table that are not of its state. */
 export interface Strays {
   /** Not the table's own. */
@@ -237,6 +245,8 @@ export interface Strays {
   readonly waiting: readonly string[];
   /** Files of earlier states, or of changes that were not made. */
   readonly left: readonly string[];
+  /** Files of a later state, which is gone, or was made after this one was looked at. */
+  readonly later: readonly string[];
 }
 
 /** Path of a Parquet file of the table; its name tells the version and a hash of its bytes. */
@@ -323,7 +333,7 @@ export class TableDraft {
       exchange,
       product,
       generation,
-      mergedTo: Math.max(mergedTo, ...entries.map(({ commit }) => commit)),
+      mergedTo: entries.reduce((most, { commit }) => Math.max(most, commit), mergedTo),
       read: read + entries.reduce((sum, { trades }) => sum + trades, 0),
       rows: this.filesOf(name).reduce((sum, { rows }) => sum + rows, 0),
       types: this.typesOf(name),

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { LineSql } from '../connectors/connector.ts';
 import { ingestError } from '../errors.ts';
 import { type Folder, type HeldFiles, holdAll } from '../files/folder.ts';
-import { dayFolder, dayOf, hashOf, type RawEntry } from '../files/raw-file.ts';
+import { dayFolder, hashOf, type RawEntry } from '../files/raw-file.ts';
 import {
   columns,
   columnsAs,
@@ -56,6 +56,7 @@ const pieceTrades = 125_000;
 export const recordPieceBytes: number = 16 * 2 ** 20;
 
 const dayUs = 86_400_000_000;
+const until1970Us = 719_162 * dayUs; // Of years from 1 on; SQL divides towards 0.
 /** Files that are made durable together. */
 const adoptsAtOnce = 16;
 
@@ -82,10 +83,8 @@ export class Merge implements AsyncDisposable {
 
   /** Adds all new entries of one product and generation; the draft has none of them yet. */
   async add(name: ProductName, entries: readonly RawEntry[], lines: Lines): Promise<void> {
-    if ('declared' in lines) {
-      // A second thread takes as much memory again for long records.
-      await this.#run('SET threads = 1');
-      if (!areRecords(this.#draft.typesOf(name))) this.#draft.widen(name, firstTypes(lines));
+    if ('declared' in lines && !areRecords(this.#draft.typesOf(name))) {
+      this.#draft.widen(name, firstTypes(lines));
     }
     const byId = entries.toSorted((a, b) => a.firstId - b.firstId);
     for (let from = 0; from < byId.length; ) {
@@ -293,12 +292,12 @@ export class Merge implements AsyncDisposable {
       await this.#run('ALTER TABLE once RENAME TO stage');
     }
     const days = await this.#rows(`SELECT count(*) AS rows, ${extentOf(types)} FROM stage
-      GROUP BY epoch_us(${columns.time}) // ${dayUs} ORDER BY "firstUs"`);
+      GROUP BY (epoch_us(${columns.time}) + ${until1970Us}) // ${dayUs} ORDER BY "firstUs"`);
     const made: TableFile[] = [];
     for (let from = 0; from < days.length; from += adoptsAtOnce) {
       const some: Row[] = [];
       for (const row of days.slice(from, from + adoptsAtOnce)) {
-        const isDay = isOf(dayOf(Number(row.firstUs)), columns.time);
+        const isDay = isOf(String(row.date), columns.time);
         some.push({ ...row, copy: await this.#copy(`SELECT * FROM stage WHERE ${isDay}`, types) });
       }
       // Some at once, because most of the time goes into waiting for the disk.
@@ -327,7 +326,7 @@ export class Merge implements AsyncDisposable {
     const lastId = Number(row.lastId);
     const firstUs = Number(row.firstUs);
     const lastUs = Number(row.lastUs);
-    const date = dayOf(firstUs);
+    const date = String(row.date);
     const path = dataPath(dayFolder(exchange, product, date), this.#draft.version, sha256);
     await this.#folder.adopt(copy, `${path}.new`, this.#signal);
     const keys =
@@ -391,7 +390,7 @@ function readSql(paths: readonly string[]): string {
 }
 
 function highestId(piece: readonly RawEntry[]): number {
-  return Math.max(...piece.map(({ lastId }) => lastId));
+  return piece.reduce((most, { lastId }) => Math.max(most, lastId), 0);
 }
 
 function rowsOf(files: readonly TableFile[]): number {

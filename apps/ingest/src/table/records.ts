@@ -1,3 +1,4 @@
+import { ingestError } from '../errors.ts';
 import { type Engine, quoted, type Row } from './engine.ts';
 
 /** Types of a column of records; `decimal(p,s)` only where it is declared. */
@@ -41,7 +42,8 @@ export interface TypeChange {
   readonly value: string;
 }
 
-const columnsMax = 1_000;
+/** Columns of a table, and so fields of all records of a product. */
+export const columnsMax: number = 1_000;
 /** Length of a record as JSON; DuckDB takes twice the room for each thread. */
 export const recordBytesMax: number = 4 * 2 ** 20;
 /** Names of our own: the number of a record, its time, and the parts of its path. */
@@ -141,7 +143,10 @@ export async function columnsFor(
     const value = await misfit(engine, paths, column, signal);
     changes.push({ column: name, from, to: type, value });
   }
-  if (columns.length > columnsMax) throw new Error(`more than ${columnsMax} fields in its records`);
+  if (columns.length > columnsMax) {
+    const what = `more than ${columnsMax} fields in its records, such as ${columns.at(-1)?.field}`;
+    throw ingestError('TABLE_FAILED', `${what}: what was fetched is kept, but in no table`);
+  }
   return { types: { key: before.key, columns }, changes };
 }
 
@@ -252,9 +257,8 @@ export function rangesHitSql(
 ): string {
   const [column = ''] = keySql(types);
   const type = types.columns.find(({ name }) => named(name) === column)?.type ?? 'VARCHAR';
-  const list = (texts: readonly string[]): string => {
-    return `CAST(unnest([${texts.map(quoted).join()}]) AS ${storedAs(type)})`;
-  };
+  const list = (texts: readonly string[]): string =>
+    `CAST(unnest([${texts.map(quoted).join()}]) AS ${storedAs(type)})`;
   return `SELECT at_file FROM (SELECT unnest([${ranges.map(({ at }) => at).join()}]) AS at_file,
       ${list(ranges.map(({ first }) => first))} AS low,
       ${list(ranges.map(({ last }) => last))} AS high) AS ranges

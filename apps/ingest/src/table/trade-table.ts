@@ -28,7 +28,7 @@ export interface TradeTableOptions {
 
 /** Memory that DuckDB may hold before it uses the disk, in MB, and its threads. */
 const memoryMb = 96;
-const threads = 2;
+const threads = 1;
 
 /** The lease under which the table is changed: a `Lease` is one. */
 export interface TableFence {
@@ -174,7 +174,12 @@ export class TradeTable implements AsyncDisposable {
 
   /** Lists what lies in the table's folder beside its files. */
   async strays(signal?: AbortSignal): Promise<Strays> {
-    return await this.#chain.strays(await this.refresh(signal), signal);
+    // A state that was made between the two steps has files that are not strays.
+    for (let looks = 1; ; looks += 1) {
+      const state = await this.refresh(signal);
+      const strays = await this.#chain.strays(state, signal);
+      if (looks === 5 || (await this.refresh(signal)).version === state.version) return strays;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -214,7 +219,7 @@ export class TradeTable implements AsyncDisposable {
     const name = entries[0] as RawEntry;
     check(name.exchange in this.#lines, 'lines', `given for ${name.exchange}`, this.#lines);
     const { generation = 0, mergedTo = 0 } = draft.product(name) ?? {};
-    const newest = Math.max(...entries.map((entry) => entry.generation));
+    const newest = entries.reduce((most, one) => Math.max(most, one.generation), 0);
     const ofNewest = entries.filter((entry) => entry.generation === newest);
     if (anew || newest > generation) {
       draft.drop(name);
@@ -229,7 +234,11 @@ export class TradeTable implements AsyncDisposable {
     const { fence: newest, version } = this.#manifest;
     if (fence < newest) {
       const what = `${this.folder.place}/table: version ${version} was made under lease ${newest}`;
-      throw ingestError('TABLE_STALE', `${what}; ${fence} is older, and changes nothing`);
+      const remedy = 'if an older store was put back, move "table" away, then "ingest transform"';
+      throw ingestError(
+        'TABLE_STALE',
+        `${what}; ${fence} is older, and changes nothing; ${remedy}`,
+      );
     }
     await this.#chain.recover(this.#manifest, signal);
     return new TableDraft(this.#manifest);

@@ -11,9 +11,19 @@ import {
 } from '@duckdb/node-api';
 import { ingestError } from '../errors.ts';
 import { type Folder, type HeldFiles, holdAll } from '../files/folder.ts';
-import { Engine, type EngineOptions, engineError, quoted } from './engine.ts';
-import { areRecords, type Manifest, type TableFile } from './manifest.ts';
-import { named } from './records.ts';
+import {
+  type DecimalType,
+  type DecimalTypes,
+  decimalType,
+  Engine,
+  type EngineOptions,
+  engineError,
+  quoted,
+  usual,
+  widened,
+} from './engine.ts';
+import { areRecords, keyOf, type Manifest, type TableFile } from './manifest.ts';
+import { named, type RecordColumn } from './records.ts';
 
 /** No rows, with the columns of the files. */
 const noTrades = `SELECT '' AS exchange, '' AS product, DATE '1970-01-01' AS date,
@@ -30,10 +40,9 @@ const ohlcv = `CREATE MACRO ohlcv(product_id, step) AS TABLE
 
 /** The trades as a query sees them, in this order. */
 function tradesSql(source: string, { products }: Manifest): string {
-  const scale = (column: 'price' | 'quantity'): number =>
-    Math.max(0, ...products.map(({ types }) => (areRecords(types) ? 0 : types[column].scale)));
+  const { price, quantity } = commonTypes(products);
   // A product of two decimals has as many digits after the point as both together, of 38 in all.
-  const isExact = scale('price') + scale('quantity') <= 27;
+  const isExact = price.scale + quantity.scale <= 21;
   const notional = isExact
     ? 'price * quantity'
     : 'CAST(price AS DOUBLE) * CAST(quantity AS DOUBLE)';
@@ -42,9 +51,24 @@ function tradesSql(source: string, { products }: Manifest): string {
     ${notional} AS notional FROM ${source}`;
 }
 
+/** Types that hold the numbers of all trades, which have at most 20 digits before the point. */
+function commonTypes(products: Manifest['products']): DecimalTypes {
+  const all = products.flatMap(({ types }) => (areRecords(types) ? [] : [types]));
+  const widest = (column: 'price' | 'quantity'): DecimalType =>
+    all.reduce((type, { [column]: one }) => widened(type, one.width - 9, one.scale), usual);
+  return { price: widest('price'), quantity: widest('quantity') };
+}
+
 /** The view of a declared source: its name, as SQL writes names without quotes. */
 export function viewName(source: string): string {
   return source.replaceAll('-', '_');
+}
+
+/** Names of columns whose types DuckDB would mix up, as true and 1, or not read together at all. */
+function mixedColumns(columns: readonly RecordColumn[]): ReadonlySet<string> {
+  const kind = ({ type }: RecordColumn): string => (type === 'BIGINT' ? 'DOUBLE' : type);
+  const all = [...Map.groupBy(columns, ({ name }) => named(name))];
+  return new Set(all.filter(([, same]) => new Set(same.map(kind)).size > 1).map(([name]) => name));
 }
 
 const hive = `hive_partitioning = true,
@@ -96,12 +120,8 @@ export class TableView implements AsyncDisposable {
       await engine.run(tradesSql(view.source() ?? `(${noTrades})`, manifest), signal);
       await engine.run(ohlcv, signal);
       for (const name of view.sources) {
-        const list = view.#pathsOf(name).map(quoted).join();
-        await engine.run(
-          `CREATE VIEW ${named(viewName(name))} AS SELECT * EXCLUDE (exchange) FROM
-            read_parquet([${list}], ${hive}, union_by_name = true)`,
-          signal,
-        );
+        const sql = view.#recordsSql(name);
+        await engine.run(`CREATE VIEW ${named(viewName(name))} AS ${sql}`, signal);
       }
       return view;
     } catch (error) {
@@ -122,20 +142,45 @@ export class TableView implements AsyncDisposable {
 
   /** The files with trades as SQL names them, with more options; undefined if there are none. */
   source(more = ''): string | undefined {
-    const sources = this.sources;
     const trades = this.manifest.products.filter(({ types }) => !areRecords(types));
-    const paths = this.paths.filter((_, at) => {
-      return !sources.includes(this.files[at]?.exchange ?? '');
+    const types = new Map(trades.map((one) => [keyOf(one), JSON.stringify(one.types)]));
+    const files = [...this.files.entries()].filter(([, file]) => types.has(keyOf(file)));
+    const groups = Map.groupBy(files, ([, file]) => types.get(keyOf(file)));
+    const reads = [...groups.values()].map((group) => {
+      const list = group.map(([at]) => quoted(this.paths[at] as string)).join();
+      return `read_parquet([${list}], ${hive}${more})`;
     });
-    if (paths.length === 0) return undefined;
-    const types = new Set(trades.map((one) => JSON.stringify(one.types)));
-    // Else the types of the first file would be those of all; to look at each takes longer.
-    const isMixed = types.size > 1 ? ', union_by_name = true' : '';
-    return `read_parquet([${paths.map(quoted).join()}], ${hive}${isMixed}${more})`;
+    if (reads.length < 2) return reads[0];
+    // Read as one, files would have the type of the first or one with fewer decimals: both round.
+    const { price, quantity } = commonTypes(trades);
+    const select = `SELECT * REPLACE (CAST(price AS ${decimalType(price)}) AS price,
+      CAST(quantity AS ${decimalType(quantity)}) AS quantity) FROM`;
+    return `(${select} ${reads.join(` UNION ALL ${select} `)})`;
   }
 
-  #pathsOf(exchange: string): readonly string[] {
-    return this.paths.filter((_, at) => this.files[at]?.exchange === exchange);
+  /** The records of a source: columns that products have in types of several kinds are text. */
+  #recordsSql(source: string): string {
+    const { products } = this.manifest;
+    const all = products.flatMap(({ exchange, product, types }) => {
+      return exchange === source && areRecords(types) ? [{ product, columns: types.columns }] : [];
+    });
+    const mixed = mixedColumns(all.flatMap(({ columns }) => columns));
+    const select = (product?: string, texts = ''): string => {
+      const paths = this.paths.filter((_, at) => {
+        const file = this.files[at];
+        return file?.exchange === source && (product ?? file.product) === file.product;
+      });
+      const list = paths.map(quoted).join();
+      const from = `read_parquet([${list}], ${hive}, union_by_name = true)`;
+      return list === '' ? '' : `SELECT * EXCLUDE (exchange)${texts} FROM ${from}`;
+    };
+    if (mixed.size === 0) return select();
+    const parts = all.map(({ product, columns }) => {
+      const texts = columns.map(({ name }) => named(name)).filter((name) => mixed.has(name));
+      const replaced = texts.map((name) => `CAST(${name} AS VARCHAR) AS ${name}`);
+      return select(product, texts.length > 0 ? ` REPLACE (${replaced})` : '');
+    });
+    return parts.filter((part) => part !== '').join(' UNION ALL BY NAME ');
   }
 
   /** From now on nothing but the files of the table can be read, and nothing can be set. */
