@@ -281,15 +281,18 @@ describe('Lane', () => {
     };
     setImmediate(turn);
     await Promise.all(Array.from({ length: 5_000 }, () => lane.run(async () => {})));
+    // A turn of the loop has at most 1,024 grants, or 2 ms of them: how many depends on the machine.
+    assert.ok(turnsSeen >= 4, `the loop turned ${turnsSeen} times in 5,000 grants`);
+    turnsSeen = 0;
     for (let i = 0; i < 2_000; i += 1) {
       using _permit = await strict.enter();
     }
+    assert.ok(turnsSeen >= 1, 'the loop did not turn in 2,000 grants');
     for (let i = 0; i < 2_000; i += 1) {
       using permit = strict.tryEnter();
       assert.ok(permit !== undefined);
     }
     done = true;
-    assert.ok(turnsSeen >= 20, `the loop turned ${turnsSeen} times`);
     assert.equal(strict.stats.refused.full, 0);
     assert.equal(lane.stats.refused.full, 0);
   });
