@@ -94,6 +94,7 @@ export class Lane implements Part, AsyncDisposable {
     const server: LaneServer = {
       lane: this,
       nextWeight: this.#nextWeight,
+      keepTurn: this.#keepTurn,
       serveNext: this.#serveNext,
       trimAll: this.#trimAll,
       refuseMisfits: this.#refuseMisfits,
@@ -108,7 +109,11 @@ export class Lane implements Part, AsyncDisposable {
     this.#closing = new Closing(clock, (limit) =>
       untilAborted(this.#empty.promise, limit).catch(() => this.#refuseAll('closed')),
     );
-    if (guaranteed > 0) this.#dispatcher.root.owner.refuseMisfits();
+    if (guaranteed > 0) {
+      this.#dispatcher.root.owner.refuseMisfits();
+      // Those behind a waiter that was refused may fit.
+      this.#dispatcher.dispatch(clock.now());
+    }
     if (parent !== undefined && !parent.ready) void this.close();
   }
 
@@ -238,8 +243,15 @@ export class Lane implements Part, AsyncDisposable {
   readonly #nextWeight = (now: number): number => {
     if (this.#loopTime.isLong && !this.#dispatcher.seeksComputing) return 0;
     const next = this.#queue.next(now);
-    return next === undefined || this.#pace?.hasRoom(next) === false ? 0 : next.weight;
+    if (next === undefined) return 0;
+    const pace = this.#pace;
+    if (pace === undefined || pace.hasRoom(next)) return next.weight;
+    const { weight, priority } = next;
+    if (weight > 1 && pace.hasRoom({ weight: 1, priority })) this.#keepTurn(now);
+    return 0;
   };
+
+  readonly #keepTurn = (now: number): void => this.#queue.reserve(now);
 
   /** Takes a permit back, and passes it straight on to the next waiter. */
   readonly #leave = (permit: LanePermit): void => {

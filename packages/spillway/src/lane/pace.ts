@@ -191,7 +191,7 @@ export class Pace {
    * do not count: callers leave that room to those of a higher priority, as much as such callers
    * use. A size that is as large as it may be says nothing of a queue.
    */
-  hasRoom({ weight, priority }: LanePermit): boolean {
+  hasRoom({ weight, priority }: Pick<LanePermit, 'weight' | 'priority'>): boolean {
     if (this.isStuck) return false;
     const free = this.#size - this.#inside - weight;
     if (free < 0) return this.#inside === 0;

@@ -4,6 +4,8 @@ import type { Limit, Sample } from '../limit/limit.ts';
 export interface Claimant {
   /** Weight of the next waiter in line; 0 when nobody waits. */
   nextWeight(now: number): number;
+  /** Lets no lighter waiter of this lane take what its next one needs. */
+  keepTurn(now: number): void;
 }
 
 /**
@@ -262,7 +264,9 @@ export class Permits<Owner extends Claimant> {
     if (this.#children.length === 0) {
       if (!this.#mayTake(1, mayBorrow)) return undefined;
       const weight = this.owner.nextWeight(now);
-      return weight > 0 && this.#mayTake(weight, mayBorrow) ? this : undefined;
+      if (weight > 0 && this.#mayTake(weight, mayBorrow)) return this;
+      if (weight > 1) this.owner.keepTurn(now);
+      return undefined;
     }
     const turns = this.#children.length + 1;
     let isHeld = false;
@@ -276,6 +280,7 @@ export class Permits<Owner extends Claimant> {
           borrowing = node.#overflow(borrowing);
         }
         if (this.#mayTake(borrowing, mayBorrow)) return found;
+        if (borrowing > 1 && this.#hasFree(1)) found.owner.keepTurn(now);
         isHeld = true;
       }
       const within = child?.next(now, false);

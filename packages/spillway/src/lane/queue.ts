@@ -2,6 +2,7 @@ import type { Clock } from '../base/clock.ts';
 import { number, or, type Rules, settle } from '../base/options.ts';
 import type { Random } from '../base/random.ts';
 import { FairQueue } from '../wait/fair-queue.ts';
+import { Ring } from '../wait/ring.ts';
 import type { LanePermit } from './permit.ts';
 
 /**
@@ -47,6 +48,8 @@ export class LaneQueue {
   readonly #isMeasured: boolean;
   readonly #onDue: (now: number) => void;
   readonly #waiters: FairQueue<LanePermit>;
+  /** Waiters that free permits are reserved for; each has a higher priority than those before it. */
+  readonly #reserved = new Ring<LanePermit>();
   /** Milliseconds that must be left of a waiter's deadline. */
   #needMs = 0;
   /** Milliseconds after its arrival at which a waiter is hardly served before it gives up. */
@@ -81,7 +84,7 @@ export class LaneQueue {
   }
 
   get size(): number {
-    return this.#waiters.size;
+    return this.#waiters.size + this.#reserved.size;
   }
 
   /** Sets what must be left of a waiter's deadline, and how long waiters are known to wait. */
@@ -91,7 +94,7 @@ export class LaneQueue {
   }
 
   push(waiter: LanePermit): void {
-    if (this.#waiters.size === 0) this.#emptyAt = waiter.arrivedAt;
+    if (this.size === 0) this.#emptyAt = waiter.arrivedAt;
     this.#waiters.push(waiter);
     if (waiter.entry.deadlineAt !== undefined) {
       this.#owners += 1;
@@ -102,7 +105,7 @@ export class LaneQueue {
   }
 
   remove(waiter: LanePermit): boolean {
-    const isRemoved = this.#waiters.remove(waiter);
+    const isRemoved = this.#reserved.remove(waiter) || this.#waiters.remove(waiter);
     if (isRemoved) this.#forget(waiter);
     return isRemoved;
   }
@@ -112,27 +115,42 @@ export class LaneQueue {
     const { arrivedAt, dueAt } = waiter;
     const spareMs = Math.min(dueAt - arrivedAt - this.#needMs, this.#goneMs);
     if (now - arrivedAt > standingShare * spareMs) this.#isLate = true;
-    this.#waiters.take(waiter);
+    if (!this.#reserved.remove(waiter)) this.#waiters.take(waiter);
     this.#forget(waiter);
   }
 
   next(now: number): LanePermit | undefined {
-    return this.#waiters.next(this.isStanding(now));
+    const next = this.#waiters.next(this.isStanding(now));
+    const reserved = this.#reserved.last;
+    if (reserved === undefined) return next;
+    return next !== undefined && next.priority > reserved.priority ? next : reserved;
   }
 
-  [Symbol.iterator](): Iterator<LanePermit> {
-    return this.#waiters[Symbol.iterator]();
+  /**
+   * Reserves the free permits, and those that come back, for the next waiter, which needs more than
+   * are free. Where the newest or a new key goes first, lighter callers would take each of them.
+   */
+  reserve(now: number): void {
+    const waiter = this.next(now);
+    if (waiter === undefined || waiter === this.#reserved.last) return;
+    this.#waiters.take(waiter);
+    this.#reserved.push(waiter);
+  }
+
+  *[Symbol.iterator](): Generator<LanePermit> {
+    yield* this.#reserved;
+    yield* this.#waiters;
   }
 
   /** True if at most that many waiters are served before a newcomer would be. */
   hasAhead(newcomer: LanePermit, most: number): boolean {
-    return this.#waiters.size <= most || this.#waiters.hasAhead(newcomer, most);
+    return this.size <= most || this.#waiters.hasAhead(newcomer, most - this.#reserved.size);
   }
 
   /** The waiters whose time is over, each of which its reader has to remove. */
   *overdue(now: number): Generator<[LanePermit, Lateness]> {
     // If they are not due in order of arrival, to look for the earliest each time costs n squared.
-    for (const waiter of this.#owners > 0 ? [...this.#waiters] : []) {
+    for (const waiter of this.#owners > 0 ? [...this] : []) {
       const reason = this.lateness(waiter, now);
       if (reason !== undefined) yield [waiter, reason];
     }
@@ -145,11 +163,17 @@ export class LaneQueue {
 
   /** The waiter whose time is over first. */
   #earliest(): LanePermit | undefined {
-    const oldest = this.#waiters.oldest();
+    const oldest = this.#oldest();
     if (this.#owners === 0 || oldest === undefined) return oldest;
     let earliest = oldest;
-    for (const waiter of this.#waiters) if (waiter.dueAt < earliest.dueAt) earliest = waiter;
+    for (const waiter of this) if (waiter.dueAt < earliest.dueAt) earliest = waiter;
     return earliest;
+  }
+
+  #oldest(): LanePermit | undefined {
+    return this.#reserved.fold(this.#waiters.oldest(), (oldest, waiter) => {
+      return oldest === undefined || waiter.arrivedAt < oldest.arrivedAt ? waiter : oldest;
+    });
   }
 
   /** Milliseconds for which a waiter may still wait. */
@@ -159,7 +183,7 @@ export class LaneQueue {
 
   /** The waiter that has to go when one too many waits. */
   surplus(newcomer: LanePermit | undefined, now: number): LanePermit | undefined {
-    return this.#waiters.surplus(newcomer, this.isStanding(now));
+    return this.#waiters.surplus(newcomer, this.isStanding(now)) ?? this.#reserved.first;
   }
 
   /**
@@ -176,20 +200,20 @@ export class LaneQueue {
 
   /** True if the queue stands, by the interval of CoDel or by the waits: the newest goes first. */
   isStanding(now: number): boolean {
-    if (this.#waiters.size === 0) return false;
+    if (this.size === 0) return false;
     return this.#isMeasured ? this.#isLate : now >= this.#emptyAt + this.#intervalMs;
   }
 
   #forget(waiter: LanePermit): void {
     if (waiter.entry.deadlineAt !== undefined) this.#owners -= 1;
-    if (this.#waiters.size > 0) return;
+    if (this.size > 0) return;
     this.#isLate = false;
     this.#disarm();
   }
 
   /** Looks again when the next waiter may be due. */
   #arm(now: number): void {
-    const oldest = this.#waiters.oldest();
+    const oldest = this.#oldest();
     const earliest = this.#earliest();
     if (oldest === undefined || earliest === undefined) return;
     const staleAt = Math.max(this.#emptyAt + this.#intervalMs, oldest.arrivedAt + this.#targetMs);
