@@ -158,6 +158,7 @@ export class Lane implements Part, AsyncDisposable {
     if (!this.#canWait(permit, now)) return this.#turnAway(permit, 'late');
     if (isNext && this.#waitersMax() === 0) return this.#turnAway(permit, 'full');
     this.#join(permit, now, false);
+    if (permit.ring !== undefined) permit.listen();
     return permit.ring === undefined ? permit : permit.wait();
   }
 

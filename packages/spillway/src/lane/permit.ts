@@ -160,19 +160,22 @@ export class LanePermit implements Permit, Ordered, RingMember {
     return this.#deadline.signal;
   }
 
-  /**
-   * Waits in the queue: the promise of its turn. Called in the turn in which it arrived. It leaves
-   * the queue and throws if its signal has aborted or cannot be made.
-   */
-  wait(): Promise<Permit> {
+  /** Follows the caller's signal; leaves the queue and throws if that aborted or cannot be made. */
+  listen(): void {
     try {
       const caller = this.callerSignal;
+      // Code of the caller that made the signal may have had this waiter let in or refused.
+      if (this.ring === undefined) return;
       caller?.throwIfAborted();
       caller?.addEventListener('abort', this);
     } catch (reason) {
       this.#giver?.abandon(this);
       throw reason;
     }
+  }
+
+  /** Promises the turn of a caller in the queue. Called in the turn in which it arrived. */
+  wait(): Promise<Permit> {
     const turn = new Promise<Permit>((resolve) => {
       this.#resolve = resolve;
     });
@@ -197,8 +200,9 @@ export class LanePermit implements Permit, Ordered, RingMember {
     this.#resolve(rejectSoon(reason));
   }
 
-  /** Called when the caller's signal aborts. */
+  /** Called when the caller's signal aborts: also by a hook that is told of this very refusal. */
   handleEvent(): void {
+    if (this.ring === undefined) return;
     this.#giver?.abandon(this);
     this.refuse(this.callerSignal?.reason);
   }
