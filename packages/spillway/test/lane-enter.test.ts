@@ -194,7 +194,8 @@ describe('the way into a lane', () => {
   });
 
   it('answers a caller who is let in or refused while its signal is made', async () => {
-    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 9, deadlineMs: 1_000 });
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 9, deadlineMs: 1_000, clock });
     const first = await lane.enter();
     const caller = new AbortController();
     const makeSignal = (act: () => void) => () => {
