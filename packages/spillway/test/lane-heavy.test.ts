@@ -102,7 +102,7 @@ describe('permits that are reserved for a heavy caller', () => {
     assert.deepEqual(order, ['high', 'heavy', 'light']);
   });
 
-  it('go to the next waiter when it aborts, when its time is over and when it never fits', async () => {
+  it('go to the next waiter when it aborts, is late or can never fit', async () => {
     const { clock, lane } = await scene({ limit: 3 });
     const leaver = new AbortController();
     const aborted = assert.rejects(entering(lane, { weight: 3, signal: leaver.signal }));

@@ -38,7 +38,7 @@ const plainEntry: Entry = {};
 
 /**
  * Enters a lane as `enter` does, but returns a permit with a `refusal` where that throws. V8 never
- * compiles a function that always throws, which was a sixth of an overloaded server's time (2026-11).
+ * compiles a function that always throws: a sixth of an overloaded server's time (2026-11).
  */
 export let admit: (lane: Pick<Lane, 'enter'>, entry: Entry) => MaybePermit | Promise<Permit>;
 
@@ -182,8 +182,8 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   /**
-   * Changes a limit that was given as a number. A larger one lets waiters in at once: up to twice as
-   * many as before if the lane measures its size, or all that fit. A smaller one ends no work.
+   * Changes a limit that was given as a number. A larger one lets waiters in at once: all that fit,
+   * or up to twice the old size if the lane measures it. A smaller one ends no work.
    */
   resize(limit: number): void {
     const isPlain = this.#permits.limit === undefined;
@@ -215,8 +215,8 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   /**
-   * Refuses new callers of this lane and of those inside; resolves when the last one has left. After
-   * `withinMs` those that still wait are refused, and work goes on to its own deadline.
+   * Refuses new callers of this lane and of those inside; resolves when the last one has left.
+   * After `withinMs` those that still wait are refused, and work goes on to its own deadline.
    */
   close(options: CloseOptions = {}): Promise<void> {
     if (!this.#isClosed) this.#beginClose();
@@ -331,7 +331,7 @@ export class Lane implements Part, AsyncDisposable {
     for (const child of this.#permits.children) child.owner.trimAll(now);
   };
 
-  /** Callers that may wait: `queueMax`, and those that the limit allows for but the size does not. */
+  /** Callers that may wait: `queueMax`, and as many as the size is below the limit. */
   #waitersMax(): number {
     const size = this.#pace?.size ?? this.#limitMax;
     const used = this.#loopTime.isLong ? Math.min(size, this.#permits.inside) : size;

@@ -281,7 +281,8 @@ export class Pace {
     const ageMs = now - permit.arrivedAt;
     if (outcome === 'ok') this.#learnGap(now);
     if (outcome === 'aborted') this.giveUp(ageMs);
-    if (outcome === 'ok' || outcome === 'aborted') this.#learnPatience(outcome === 'ok', ageMs, now);
+    if (outcome === 'ok' || outcome === 'aborted')
+      this.#learnPatience(outcome === 'ok', ageMs, now);
     if (outcome !== 'failed' && outcome !== 'overloaded') {
       this.#learnService(now - startedAt, isWhole);
     }

@@ -22,7 +22,7 @@ const latencyMsMin = 0.001;
 export interface Reading {
   /** Mean latency, without the lowest and the highest eighth: a few cache hits do not sway it. */
   readonly meanMs: number;
-  /** Latency of the quick calls: an eighth was quicker. A queueing delay is added to theirs, too. */
+  /** Latency of the quick calls: an eighth was quicker. A queue delays these, too. */
   readonly quickMs: number;
   /** Difference of the slow calls (upper quartile) to the quick ones: no queue changes it. */
   readonly spreadMs: number;

@@ -32,8 +32,8 @@ const holdMsMax = 20;
  */
 const turnsBetween = 16;
 /**
- * Milliseconds for which such work waits, at most, while each turn brings a connection. Clients that
- * give up connect again; without this, connections stayed in the kernel for as long as clients
+ * Milliseconds for which such work waits, at most, while each turn brings a connection. Clients
+ * that give up connect again; without this, connections stayed in the kernel for as long as clients
  * wait, so that all were accepted too late, and none was refused in time (2026-11).
  */
 const computeWaitMsMax = 100;
