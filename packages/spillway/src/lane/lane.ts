@@ -358,7 +358,7 @@ export class Lane implements Part, AsyncDisposable {
     }
     for (const child of this.#permits.children) child.owner.refuseMisfits();
     // Others that stood behind them may fit.
-    this.#dispatcher.dispatch(this.#clock.now());
+    if (this.#dispatcher.waiting > 0) this.#dispatcher.dispatch(this.#clock.now());
   };
 
   readonly #expire = (now: number): void => {
