@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { Lane } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import { VirtualClock } from 'spillway/testing';
+import { entering } from './fixtures/entering.ts';
 
 describe('the way into a lane', () => {
   it('gives a free permit at once, and makes a signal only for who must wait', async () => {
@@ -176,5 +177,37 @@ describe('the way into a lane', () => {
     assert.equal(lane.stats.inside, 0);
     lane.tryEnter()?.[Symbol.dispose]();
     assert.deepEqual([lane.stats.inside, lane.stats.finished], [0, 2]);
+  });
+
+  it('refuses a waiter once, though the hook that is told of it aborts its signal', async () => {
+    const caller = new AbortController();
+    const onRefuse = () => caller.abort();
+    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 9, deadlineMs: 1_000, onRefuse });
+    using _permit = await lane.enter();
+    const waiting = entering(lane, { signal: caller.signal });
+    lane.clear();
+    await assert.rejects(Promise.resolve(waiting), { code: 'CLEARED' });
+    // A second rejection, which nobody listens to, would end the process by now.
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(lane.stats.refused.cleared, 1);
+    assert.equal(lane.stats.refused.aborted, 0);
+  });
+
+  it('answers a caller who is let in or refused while its signal is made', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 9, deadlineMs: 1_000, clock });
+    const first = await lane.enter();
+    const caller = new AbortController();
+    const makeSignal = (act: () => void) => () => {
+      act();
+      return caller.signal;
+    };
+    const cleared = () => lane.enter({ makeSignal: makeSignal(() => lane.clear()) });
+    assert.throws(cleared, { code: 'CLEARED' });
+    const entered = lane.enter({ makeSignal: makeSignal(() => first[Symbol.dispose]()) });
+    assert.ok(!(entered instanceof Promise), 'its turn came before it had to wait');
+    assert.equal(lane.stats.inside, 1);
+    entered[Symbol.dispose]();
+    assert.equal(lane.stats.inside, 0);
   });
 });

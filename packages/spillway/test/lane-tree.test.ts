@@ -18,7 +18,7 @@ describe('lanes inside a lane', () => {
   });
 
   it('share the parent’s permits, never past their own limit', async () => {
-    const deadlineMs = 1_000;
+    const deadlineMs = 60_000;
     const process = new Lane({ name: 'process', limit: 6, queueMax: 9, deadlineMs });
     const parent = process;
     const schedule = new Lane({ name: 'schedule', limit: 5, queueMax: 4, deadlineMs, parent });

@@ -2,9 +2,8 @@ import { parentSignal } from './deadline.ts';
 import type { Task } from './task.ts';
 
 /**
- * Gives what the work gives, or rejects as soon as the signal aborts, if there is one: with its
- * reason, or with what `reasonOf` makes of that. The work itself goes on: a permit for it is held
- * until it has really ended.
+ * Settles as the work does, or rejects as soon as the signal aborts, with what `reasonOf` makes of
+ * its reason. The work itself goes on, so a permit for it must be held until it ends.
  */
 export function untilAborted<T>(
   work: Promise<T>,
@@ -16,7 +15,7 @@ export function untilAborted<T>(
   const leave = () => reject(reasonOf(signal.reason));
   if (signal.aborted) leave();
   else signal.addEventListener('abort', leave, { once: true });
-  // Not by `finally`, which makes three promises more: every call of a store comes through here.
+  // `finally` would make three promises more, and every call of a store comes through here.
   work.then(
     (value) => {
       signal.removeEventListener('abort', leave);
@@ -31,8 +30,8 @@ export function untilAborted<T>(
 }
 
 /**
- * Runs the task unless the signal has aborted; the caller is told at once when it aborts. Permits
- * around it are held until the task has really ended, see {@link releaseAfter}.
+ * Runs the task unless the signal has aborted, and rejects as soon as it aborts. Permits around it
+ * are held until the task has really ended, see {@link releaseAfter}.
  */
 export async function runUntilAborted<T>(
   task: Task<T>,
@@ -44,12 +43,12 @@ export async function runUntilAborted<T>(
   return await leaveOnAbort(Promise.resolve(task(signal)), signal, signal);
 }
 
-/** Tasks that go on though their callers have left, by the signals they were run under. */
+/** Work that goes on after its caller has left, by the signals it was run under. */
 const leftWork = new WeakMap<AbortSignal, Set<Promise<unknown>>>();
-/** Number of such tasks: while it is 0, nothing has to be looked up. */
+/** Number of such pieces of work: while it is 0, nothing has to be looked up. */
 let leftCount = 0;
 
-/** The same as {@link untilAborted}, and notes the work that is left under the other signal. */
+/** Does as {@link untilAborted} and notes work that goes on by the signal it was run under. */
 export function leaveOnAbort<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,
@@ -77,8 +76,8 @@ function noteLeft(work: Promise<unknown>, signal: AbortSignal): void {
 }
 
 /**
- * Gives a permit back: at once, or when the work has ended that was left under the signal of its
- * call. A retry that gives an attempt up tells its caller, but the attempt may go on.
+ * Gives a permit back once no work goes on under the signal of its call: a retry may have given up
+ * an attempt that still runs.
  */
 export function releaseAfter(permit: Disposable, signal: AbortSignal): void {
   const works = leftCount === 0 ? undefined : leftWork.get(signal);

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 
-/** Throws for wrong use, which is a bug of the caller: names the option and its rule. */
+/** Throws for wrong use, which is a bug of the caller; names the option and its rule. */
 export function check(
   holds: boolean,
   option: string,
@@ -10,7 +10,7 @@ export function check(
   if (!holds) throw misuse(option, rule, actual);
 }
 
-/** The error for wrong use; `cause` is the error that revealed it, if there was one. */
+/** The error for wrong use; `cause` is the error that revealed it, if any. */
 export function misuse(option: string, rule: string, actual: unknown, cause?: unknown): Error {
   const why = cause instanceof Error ? ` (${cause.message})` : '';
   const message = `${option}: must be ${rule}, got ${shown(actual)}${why}`;
@@ -18,13 +18,13 @@ export function misuse(option: string, rule: string, actual: unknown, cause?: un
   return cause === undefined ? error : Object.assign(error, { cause });
 }
 
-/** An AssertionError. Its module is loaded now: with this one it took 3 ms of CPU (2026-11). */
+/** An AssertionError. Its module is loaded on first use, since that takes 3 ms (2026-11). */
 export function assertionError(message: string, actual?: unknown): Error {
   const { AssertionError } = process.getBuiltinModule('node:assert');
   return new AssertionError({ message, actual });
 }
 
-/** A value in one line, for a message; its own code may run and fail meanwhile. */
+/** A value in one line, for a message. Getters of the value may run, and may throw. */
 export function shown(value: unknown): string {
   try {
     return inspect(value, { depth: 0, maxStringLength: 80 });
@@ -33,12 +33,12 @@ export function shown(value: unknown): string {
   }
 }
 
-/** Words for numbers between the bounds, both included. */
+/** Describes the numbers between the bounds, both included. */
 export function range(noun: string, min: number, max: number): string {
   return max === Infinity ? `${noun} from ${min}` : `${noun} from ${min} to ${max}`;
 }
 
-/** Checks a caller's signal: what is none never aborts, and breaks what waits for it. */
+/** Checks a caller's signal: any other value would never abort, or fail later on. */
 export function checkSignal(signal: AbortSignal | undefined): void {
   if (signal === undefined || signal instanceof AbortSignal) return;
   throw misuse('signal', 'an AbortSignal', signal);

@@ -4,11 +4,11 @@ import { performance } from 'node:perf_hooks';
 import { clearTimeout, setTimeout } from 'node:timers';
 import { checkNumber } from './check.ts';
 
-/** The only source of time. Pass one in, and whatever waits can run on a virtual clock. */
+/** The only source of time. Parts take one as an option, so that all can run on virtual time. */
 export interface Clock {
   /** Milliseconds since some fixed moment, with fractions; never goes back. */
   now(): number;
-  /** Calls back once, not before `ms` have passed; disposing it first forgets it. */
+  /** Calls back once, when `ms` have passed or later; not if it is disposed before. */
   after(ms: number, callback: () => void): Disposable;
 }
 
@@ -20,10 +20,10 @@ const globalSetTimeout = globalThis.setTimeout;
 export const microtask: typeof queueMicrotask = globalThis.queueMicrotask;
 let isWarned = false;
 
-/** Warns once if a test has put fake timers (Vitest, Jest, sinon, node:test) in place of Node's. */
+/** Warns once if a test has replaced Node's timers (Vitest, Jest, sinon, node:test). */
 function noticeFakeTimers(): void {
   const current = globalThis.setTimeout;
-  // Fake timers that were there before this module are known by sinon's property `clock`.
+  // Fake timers from before this module was loaded show by sinon's property `clock`.
   if (isWarned || (current === globalSetTimeout && !Object.hasOwn(current, 'clock'))) return;
   isWarned = true;
   process.emitWarning(
@@ -49,7 +49,7 @@ class SystemTimer implements Disposable {
   }
 
   readonly #fire = (): void => {
-    // Node counts from the start of the loop's turn, so a timer may come some milliseconds early.
+    // Node counts from the start of the loop's turn, so a timer may fire some ms too early.
     const restMs = this.#dueAt - performance.now();
     if (restMs > 0) {
       this.#arm(restMs);
@@ -79,8 +79,8 @@ export const systemClock: Clock = {
 };
 
 /**
- * Milliseconds since 1970, for what other processes and later runs must read. It goes on from the
- * time at which this process began, so that no jump of the machine's clock makes anything expire.
+ * Milliseconds since 1970, for times that other processes or later runs read. It counts on from the
+ * start of this process, so that a jump of the machine's clock makes nothing expire.
  */
 export const wallClock: Clock = {
   now: () => performance.timeOrigin + performance.now(),

@@ -3,15 +3,15 @@ import { threadId } from 'node:worker_threads';
 import type { Clock } from './clock.ts';
 import { field } from './failure.ts';
 
-/** The codes of a write that failed for want of space. */
+/** The codes of a write that failed since the disk is full. */
 const codes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'DATABASE_FULL']);
 const trialMs = 1_000;
 const trialBytes = 65_536;
 let trials = 0;
 
 /**
- * The memory of a write that failed since the disk is full, until one succeeds. Whoever asks for
- * it meanwhile also starts a trial, once a second: a service that is not ready may get no writes.
+ * Remembers that a write failed since the disk is full, until one succeeds. Reading `fault` also
+ * starts a trial write, once a second: a service that is not ready may get no other writes.
  */
 export class DiskSpace {
   readonly #path: string;
@@ -20,13 +20,13 @@ export class DiskSpace {
   #triedAt = -Infinity;
   #trial: Promise<void> | undefined = undefined;
 
-  /** The trials are files beside the one at this path. */
+  /** Trial files are written beside this path. */
   constructor(path: string, clock: Clock) {
     this.#path = path;
     this.#clock = clock;
   }
 
-  /** The reason for which nothing can be written; undefined while there is space. */
+  /** The reason why nothing can be written; undefined while there is space. */
   get fault(): string | undefined {
     const isDue = this.#clock.now() - this.#triedAt >= trialMs;
     if (this.#fault !== undefined && isDue) this.#trial ??= this.#try(this.#fault);
@@ -45,7 +45,7 @@ export class DiskSpace {
     this.#fault = undefined;
   }
 
-  /** Resolves when no trial is under way any more; its file is gone then. */
+  /** Resolves when no trial is under way and its file is gone. */
   async idle(): Promise<void> {
     await this.#trial;
   }

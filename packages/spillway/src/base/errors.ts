@@ -1,6 +1,6 @@
-/** The kind of a deliberate failure: the fields that are the same each time. */
+/** The kind of a deliberate failure: the fields that do not depend on the case. */
 export interface Fault {
-  /** Stable name; the thing to match on. */
+  /** Stable name, to be matched on. */
   readonly code: string;
   /** The HTTP status to answer with. */
   readonly status: number;
@@ -8,7 +8,7 @@ export interface Fault {
   readonly retryable: boolean;
 }
 
-/** All codes. `isRefusal`: one of our own parts refused, nothing was begun, nobody is to blame. */
+/** All codes. `isRefusal`: one of our own parts refused the call, so nothing was begun. */
 const faults = {
   BACKLOG_LEFT: { status: 500, retryable: false },
   BREAKER_OPEN: { status: 503, retryable: true, isRefusal: true },
@@ -108,8 +108,8 @@ export class SpillwayError extends Error {
     const fault = typeof kind === 'string' ? faults[kind] : kind;
     const hasCause = 'cause' in options;
     const { stackTraceLimit } = Error;
-    // A refusal says all by its code and message, and under overload there are thousands a second:
-    // 8 us each with a stack, 0.6 us without (2026-11).
+    // A refusal needs no stack, and under overload there are thousands a second: 8 us each with a
+    // stack, 0.6 us without (2026-11).
     if (fault.retryable && !hasCause) Error.stackTraceLimit = 0;
     super(message, hasCause ? { cause: options.cause } : undefined);
     Error.stackTraceLimit = stackTraceLimit;

@@ -1,4 +1,4 @@
-// Reads errors of any library: status, wait, and whether another attempt makes sense.
+// Reads errors of any library: status, `Retry-After`, and whether to try again.
 
 /** The HTTP status an error carries, as `status` or `statusCode`. */
 export function statusOf(error: unknown): number | undefined {
@@ -6,20 +6,20 @@ export function statusOf(error: unknown): number | undefined {
   return typeof status === 'number' ? status : undefined;
 }
 
-/** The wait before another attempt, from `retryAfterMs` or from a `retry-after` header. */
+/** Milliseconds to wait before another attempt, by `retryAfterMs` or a `retry-after` header. */
 export function retryAfterMsOf(error: unknown): number | undefined {
   const ms = field(error, 'retryAfterMs');
   if (typeof ms === 'number') return ms >= 0 ? ms : undefined;
   return retryAfterMsIn(field(error, 'headers'));
 }
 
-/** The wait in milliseconds that a `retry-after` header asks for, in seconds or as a date. */
+/** Milliseconds to wait by a `retry-after` header, which has seconds or a date. */
 export function retryAfterMsIn(headers: unknown): number | undefined {
   const asked = header(headers, 'retry-after');
   if (asked === undefined) return undefined;
   // Whole seconds by the standard; some servers send fractions.
   if (/^\d+(\.\d+)?$/.test(asked)) return Number(asked) * 1000;
-  // A date is compared with the server's own, so that no two clocks have to agree.
+  // A date is compared with the server's own `date`, so that clocks need not agree.
   const waitMs = Date.parse(asked) - Date.parse(header(headers, 'date') ?? '');
   return Number.isNaN(waitMs) ? undefined : Math.max(0, waitMs);
 }
@@ -47,7 +47,7 @@ const networkCodes: ReadonlySet<unknown> = new Set(
   UND_ERR_BODY_TIMEOUT UND_ERR_CONNECT_TIMEOUT UND_ERR_HEADERS_TIMEOUT UND_ERR_SOCKET`.split(/\s+/),
 );
 
-/** True if no answer came: no connection, or too late. `fetch` tells so in the cause. */
+/** True if no answer came: no connection, or too late. `fetch` puts the code into the cause. */
 export function isNetworkError(error: unknown): boolean {
   return (
     isTimeout(error) ||

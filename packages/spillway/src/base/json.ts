@@ -11,12 +11,12 @@ export type Json =
   | { readonly [key: string]: Json };
 
 /**
- * Writes a value as JSON, and refuses a value that would come back as another one: NaN, a Map, a
- * Date, a class instance, `undefined` in an array. A property that is undefined is left out.
+ * Writes a value as JSON; throws if it would be read back as another one: NaN, a Map, a Date, a
+ * class instance, `undefined` in an array. A property that is undefined is left out.
  */
 export function jsonText(value: unknown): string {
   try {
-    // This comes first: it ends on a cycle, where looking at each part would not.
+    // This comes first, since it throws on a cycle, where `checkPart` would not end.
     const text = JSON.stringify(value);
     checkPart(value, '');
     return text;

@@ -1,6 +1,6 @@
 import { assertionError, check, misuse, range } from './check.ts';
 
-/** The known name that is most like a misspelt one, or undefined if none is alike. */
+/** The known name that is most similar to a misspelt one; undefined if none is similar. */
 export function nearest(wrong: string, known: Iterable<string>): string | undefined {
   return [...known]
     .map((name) => ({ name, distance: editDistance(plain(wrong), plain(name)) }))
@@ -8,7 +8,7 @@ export function nearest(wrong: string, known: Iterable<string>): string | undefi
     .sort((a, b) => a.distance - b.distance)[0]?.name;
 }
 
-/** The end of a complaint about an unknown name: `; did you mean limit?`, or nothing. */
+/** The end of a message about an unknown name: `; did you mean limit?`, or nothing. */
 export function didYouMean(wrong: string, known: Iterable<string>): string {
   const name = nearest(wrong, known);
   return name === undefined ? '' : `; did you mean ${name}?`;
@@ -34,7 +34,7 @@ function editDistance(from: string, to: string): number {
   return row[to.length] as number;
 }
 
-/** The rule of one option. An option that is absent gets the default; a required one has none. */
+/** The rule of one option, with the value of an absent one unless it is required. */
 export interface Rule<T> {
   /** Completes "must be". */
   readonly rule: string;

@@ -13,16 +13,16 @@ export interface Part {
   start?(options: { readonly signal: AbortSignal }): unknown;
   /** True while the part can work. @default true, once started */
   readonly ready?: boolean | undefined;
-  /** The reason for which the part is not ready, if it knows; only operators are told. */
+  /** The reason why the part is not ready, if known; only operators see it. */
   readonly fault?: string | undefined;
   /** Finishes what is under way and closes the part. */
   close?(options?: CloseOptions): Promise<void>;
 }
 
 export interface CloseOptions {
-  /** The time to finish what is left, in milliseconds, from 0. @default 10_000 */
+  /** Milliseconds to finish what is left, from 0. @default 10_000 */
   readonly withinMs?: number | undefined;
-  /** Ends that earlier. */
+  /** Ends that time sooner when it aborts. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -1,7 +1,7 @@
 /** The only source of chance: the next number from 0 up to, but not including, 1. */
 export type Random = () => number;
 
-/** Chance as the machine gives it. */
+/** The machine's own random numbers. */
 export const systemRandom: Random = Math.random;
 
 /** The same seed gives the same numbers, on every machine (the sfc32 generator). */
@@ -18,7 +18,7 @@ export function seededRandom(seed: number): Random {
     c = ((c << 21) | (c >>> 11)) + sum;
     return (sum >>> 0) / 2 ** 32;
   };
-  // The first outputs of seeds that differ in one bit are alike; a short run parts them.
+  // First outputs of similar seeds are similar, so some are discarded.
   for (let i = 0; i < 12; i += 1) next();
   return next;
 }

@@ -1,8 +1,8 @@
-/** Work that can be cancelled: a function that is given the signal to stop by. */
+/** Work that can be cancelled: a function that stops when the signal aborts. */
 export type Task<T> = (signal: AbortSignal) => Promise<T>;
 
 export interface RunOptions {
-  /** Ends the waiting or the work; its reason is told to the caller at once. */
+  /** Ends the wait or the work when it aborts; the call rejects at once with its reason. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -1,9 +1,9 @@
 import { type Channel, channel } from 'node:diagnostics_channel';
 
 /**
- * The channels of `node:diagnostics_channel` on which parts tell what happens to them: each is
- * called `spillway:` and its name here, each message has `part`, the object it is about. They cost
- * nothing while nobody listens.
+ * The channels of `node:diagnostics_channel` on which parts publish their events, named `spillway:`
+ * and the name here. Each message has `part`, the object it is about. They cost nothing while
+ * nobody listens.
  */
 export const told: Readonly<Record<EventName, Channel>> = {
   refused: channel('spillway:refused'),
@@ -17,13 +17,13 @@ export const told: Readonly<Record<EventName, Channel>> = {
 
 type EventName = 'refused' | 'opened' | 'closed' | 'retried' | 'recycled' | 'lost' | 'dropped';
 
-/** Refusals that may be told while others are told, each caused by the one before. */
+/** Depth to which refusals are told that were caused by telling another. */
 const nestedMax = 8;
 let nested = 0;
 
 /**
- * Tells of a caller that a part has turned away. A listener that enters the part again, and is
- * refused again, is told of that, but not for ever: an overflow of the stack breaks any part.
+ * Tells listeners of a refusal. A listener may enter the part again and be refused again: that is
+ * told only to a bounded depth, since an overflow of the stack would break any part.
  */
 export function tellRefusal<E>(part: object, error: E, hook?: (error: E) => void): E {
   if (nested >= nestedMax) return error;
@@ -37,7 +37,7 @@ export function tellRefusal<E>(part: object, error: E, hook?: (error: E) => void
   return error;
 }
 
-/** Calls a hook of the user. One that throws breaks nothing: its error becomes a warning. */
+/** Calls a hook of the user; an error that it throws becomes a warning. */
 export function callHook<Args extends readonly unknown[]>(
   hook: ((...args: Args) => void) | undefined,
   ...args: Args

@@ -19,7 +19,7 @@ export interface Tracer {
   listen(server: Server): void;
 }
 
-/** Holds the tracer, if there is one: without it a part pays for one look only. */
+/** Holds the tracer, if any. Without one, tracing costs a part one comparison. */
 export const tracing: { tracer: Tracer | undefined } = { tracer: undefined };
 
 /** Commits to a store, within a span if somebody traces. */

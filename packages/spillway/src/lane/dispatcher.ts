@@ -4,22 +4,22 @@ import type { Claimant, Permits } from './permits.ts';
 
 /** The side of a lane that lets its own waiters in. */
 export interface Server extends Claimant {
-  /** Lets the next waiter in, or sends it away if its time is over. */
+  /** Lets the next waiter in, or refuses it if its time is over. */
   serveNext(now: number): void;
-  /** Sends away those who are too many in the queue, here and in the lanes inside. */
+  /** Refuses the waiters that exceed the queue, here and in the lanes inside. */
   trimAll(now: number): void;
-  /** Sends away the waiters that fit no more, after a new child was promised permits. */
+  /** Refuses waiters that can never fit any more, here and in the lanes inside. */
   refuseMisfits(): void;
 }
 
-/** Milliseconds of the event loop, in the mean of the last ends, from which on work computes. */
+/** Mean milliseconds on the event loop from which on work counts as computing. */
 const computingMs = 2;
-/** Most that one end counts: a pause of the process is no work. */
+/** Most that one piece of work counts: a pause of the process is no work. */
 const loopMsMost = 8;
 const loopWeight = 1 / 8;
 const firstWeight = 1 / 2;
 
-/** The time for which the work of a lane holds the event loop, by the last ends. */
+/** The mean time for which the last work of a lane held the event loop. */
 export class LoopTime {
   #ms = 0;
 
@@ -27,7 +27,7 @@ export class LoopTime {
     return this.#ms >= computingMs;
   }
 
-  /** Learns from an end; true if the time is long. */
+  /** Adds the time of one piece of work; true if the mean is long. */
   learn(ms: number): boolean {
     const weight = this.#ms === 0 ? firstWeight : loopWeight;
     this.#ms += (Math.min(ms, loopMsMost) - this.#ms) * weight;
@@ -41,7 +41,7 @@ export class Dispatcher {
   readonly root: Permits<Server>;
   /** True while grants are put off until the event loop has turned. */
   #isYielding = false;
-  /** True once the work of a lane of the tree computed. */
+  /** True once work of any lane of the tree computed. */
   hasComputing = false;
   #seeksComputing = false;
   /** True while work that computes waits for its turn of the event loop. */
@@ -56,7 +56,7 @@ export class Dispatcher {
     return this.#isYielding;
   }
 
-  /** True while waiters whose work computes are looked for, besides the others. */
+  /** True while the search for the next waiter includes those whose work computes. */
   get seeksComputing(): boolean {
     return this.#seeksComputing;
   }
@@ -66,7 +66,7 @@ export class Dispatcher {
     return this.root.waiting;
   }
 
-  /** Lets in all who may enter now, within the budget of a turn unless `isForced`. */
+  /** Lets in all waiters that fit now, within the budget of this turn unless `isForced`. */
   dispatch(now: number, isForced = false): void {
     if (this.#isYielding && !isForced) return;
     for (let next = this.#next(now); next; next = this.#next(now)) {
@@ -80,8 +80,8 @@ export class Dispatcher {
   }
 
   /**
-   * Finds the lane whose next waiter may enter now. Work that computes comes last, one at a time:
-   * so what comes meanwhile is read and waits here, and not in the kernel.
+   * Finds the lane whose next waiter may enter now. Work that computes comes last, one at a time,
+   * so that requests that come meanwhile are read and wait here, not in the kernel.
    */
   #next(now: number): Permits<Server> | undefined {
     const next = this.root.next(now);

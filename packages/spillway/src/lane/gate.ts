@@ -28,8 +28,8 @@ const noOptions: RunOptions = {};
 const neverAborts: AbortSignal = new AbortController().signal;
 
 /**
- * Bounds how many callers run at once, in the order they came. It has no times and no deadline of
- * its own: a {@link Lane} has. `using _place = await gate.enter({ signal });`
+ * Bounds how many callers run at once, in order of arrival. It has no deadline and measures no
+ * times; a {@link Lane} does. `using _place = await gate.enter({ signal });`
  */
 export class Gate {
   readonly #queueMax: number;
@@ -53,14 +53,14 @@ export class Gate {
 
   /**
    * Gives a place: at once if one is free, or by a promise that rejects with the signal's reason.
-   * A refusal at the door (`GATE_FULL`, or a signal that has aborted) is thrown.
+   * A refusal on arrival (`GATE_FULL`, or a signal that has aborted) is thrown.
    */
   enter({ signal }: RunOptions = noOptions): Disposable | Promise<Disposable> {
     checkSignal(signal);
     if (signal?.aborted) throw signal.reason;
     const free = this.#limit - this.#inside;
     if (free > 0 && this.#queue.size === 0 && mayGrant()) return this.#take();
-    // Callers for whom there is a place, once the loop has turned, take no room in the queue.
+    // Callers that have a place, and only wait for the loop to turn, take no room in the queue.
     if (this.#queue.size - Math.max(0, free) < this.#queueMax) {
       const place = this.#queue.wait(signal);
       this.#dispatch(false);
@@ -70,16 +70,13 @@ export class Gate {
     throw tellRefusal(this, new SpillwayError('GATE_FULL', message));
   }
 
-  /** Gives a place at once, or none; nobody who waits is overtaken. */
+  /** Gives a place at once, or none. It overtakes no waiter. */
   tryEnter(): Disposable | undefined {
     this.#dispatch(true);
     return this.#inside < this.#limit ? this.#take() : undefined;
   }
 
-  /**
-   * Runs the task inside. The caller hears of an abort at once; the place is held until the task
-   * has really ended.
-   */
+  /** Runs the task; rejects at an abort, but holds the place until the task ends. */
   async run<T>(task: Task<T>, options?: RunOptions): Promise<T> {
     const place = await entering(this, options);
     const signal = options?.signal;
@@ -87,7 +84,7 @@ export class Gate {
     return leaveOnAbort(holdDuring(place, task, own), signal, signal);
   }
 
-  /** Changes the limit. A larger one lets waiters in at once, a smaller one sends nobody out. */
+  /** Changes the limit. A larger one lets waiters in at once, a smaller one ends no work. */
   resize(limit: number): void {
     checkInteger('Gate.resize: limit', limit, 1);
     if (this.#pausedLimit > 0) this.#pausedLimit = limit;
@@ -95,14 +92,14 @@ export class Gate {
     this.#dispatch(false);
   }
 
-  /** Lets nobody in until `resume`; callers still wait, up to `queueMax`, and may give up. */
+  /** Lets nobody in until `resume`; up to `queueMax` callers still wait. */
   pause(): void {
     if (this.#pausedLimit > 0) return;
     this.#pausedLimit = this.#limit;
     this.#limit = 0;
   }
 
-  /** Undoes `pause`, and lets waiters in at once. */
+  /** Ends a `pause`. */
   resume(): void {
     if (this.#pausedLimit === 0) return;
     this.#limit = this.#pausedLimit;
@@ -110,7 +107,7 @@ export class Gate {
     this.#dispatch(false);
   }
 
-  /** Refuses all who wait, with `CLEARED`. */
+  /** Refuses all waiters with `CLEARED`. */
   clear(): void {
     this.#queue.refuseAll(new SpillwayError('CLEARED', 'the queue of the gate was cleared'));
   }

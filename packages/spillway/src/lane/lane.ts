@@ -37,25 +37,22 @@ type LaneServer = Server & { readonly lane: Lane };
 const plainEntry: Entry = {};
 
 /**
- * Enters a lane as `enter` does, but gives a permit with a `refusal` where that would throw. V8
- * never compiles a function that always throws: an overloaded server spent a sixth of its time in
- * such functions (2026-11).
+ * Enters a lane as `enter` does, but returns a permit with a `refusal` where that throws. V8 never
+ * compiles a function that always throws: a sixth of an overloaded server's time (2026-11).
  */
 export let admit: (lane: Pick<Lane, 'enter'>, entry: Entry) => MaybePermit | Promise<Permit>;
 
 /**
- * A class of work: its permits, its bounded queue, its deadline and its numbers. Lanes nest: a lane
- * with a `parent` borrows the parent's permits, never past its own limit, and nobody else can take
- * the permits that are guaranteed to it.
+ * A class of work: its permits, bounded queue, deadline and numbers. A lane with a `parent` borrows
+ * the parent's permits up to its own limit; no other lane can take those guaranteed to it.
  */
 export class Lane implements Part, AsyncDisposable {
   readonly name: string;
-  /** The lane that this one is inside of. */
   readonly parent: Lane | undefined;
   /** Milliseconds from arrival to the end of the work. */
   readonly deadlineMs: number;
   readonly #clock: Clock;
-  /** Finds how much of the limit its own callers may use, unless that is fixed. */
+  /** Finds how much of the limit the lane's own callers may use, unless the limit is fixed. */
   readonly #pace: Pace | undefined;
   #limitMax: number;
   readonly #queueMax: number;
@@ -94,6 +91,7 @@ export class Lane implements Part, AsyncDisposable {
     const server: LaneServer = {
       lane: this,
       nextWeight: this.#nextWeight,
+      keepTurn: (now) => this.#queue.reserve(now),
       serveNext: this.#serveNext,
       trimAll: this.#trimAll,
       refuseMisfits: this.#refuseMisfits,
@@ -125,14 +123,13 @@ export class Lane implements Part, AsyncDisposable {
     };
   }
 
-  /** False once the lane is closing. */
   get ready(): boolean {
     return !this.#isClosed;
   }
 
   /**
-   * Gives a permit: at once if one is free, or by a promise that rejects at the deadline, with the
-   * signal's reason, or when the lane sends the waiter away. A refusal at the door is thrown.
+   * Gives a permit: at once if one is free, or else by a promise that rejects at the deadline, with
+   * the signal's reason, or when the lane refuses the waiter. A refusal on arrival is thrown.
    */
   enter(entry: Entry = plainEntry): Permit | Promise<Permit> {
     const permit = this.#admit(entry);
@@ -146,17 +143,18 @@ export class Lane implements Part, AsyncDisposable {
     const permit = new LanePermit(this.#giver, entry, now);
     if (refusal !== undefined) return this.#turnAway(permit, refusal);
     const isTry = this.#pace?.mayTry(permit, now) === true;
-    // Within the budget of a turn, as a caller who only tries cannot be put off to the next.
+    // A try may not wait for the next turn of the event loop, so it ignores the budget of this one.
     const isTurn = !(this.#loopTime.isLong && isTurnTaken());
     const isNext = (isTry || this.#dispatcher.waiting === 0) && isTurn && (mayGrant(now) || isTry);
     if (isNext && this.#tryBegin(permit, now)) return permit;
     if (!this.#canWait(permit, now)) return this.#turnAway(permit, 'late');
     if (isNext && this.#waitersMax() === 0) return this.#turnAway(permit, 'full');
     this.#join(permit, now, false);
+    if (permit.ring !== undefined) permit.listen();
     return permit.ring === undefined ? permit : permit.wait();
   }
 
-  /** Gives a permit at once, or none; nobody who waits is overtaken. */
+  /** Gives a permit at once, or none. It overtakes no waiter. */
   tryEnter(entry: Entry = plainEntry): Permit | undefined {
     const refusal = this.#arrive(entry);
     if (refusal !== undefined) {
@@ -170,17 +168,13 @@ export class Lane implements Part, AsyncDisposable {
     } else if (this.#canWait(permit, now)) {
       this.#join(permit, now, true);
       // A waiter that was refused meanwhile has been counted.
-      if (permit.ring === undefined) return permit.refusal === undefined ? permit : undefined;
-      this.#remove(permit);
+      if (!this.#remove(permit)) return permit.refusal === undefined ? permit : undefined;
     }
     this.#meter.refuse('full');
     return undefined;
   }
 
-  /**
-   * Runs the task inside. The caller hears of an abort or the deadline at once; the permit is held
-   * until the task has really ended, so that the numbers tell the truth.
-   */
+  /** Runs the task; rejects at an abort or the deadline, but holds the permit until it ends. */
   async run<T>(task: Task<T>, entry?: Entry): Promise<T> {
     const permit = await entering(this, entry);
     const signal = ownSignal(signalFor(permit), entry?.signal);
@@ -188,8 +182,8 @@ export class Lane implements Part, AsyncDisposable {
   }
 
   /**
-   * Changes the number that `limit` was given as. A larger one lets waiters in at once: as many as
-   * fit, or in a lane that measures up to twice as many as before. A smaller one sends nobody out.
+   * Changes a limit that was given as a number. A larger one lets waiters in at once: all that fit,
+   * or up to twice the old size if the lane measures it. A smaller one ends no work.
    */
   resize(limit: number): void {
     const isPlain = this.#permits.limit === undefined;
@@ -200,30 +194,29 @@ export class Lane implements Part, AsyncDisposable {
     this.#pace?.resize(limit, now);
     this.#permits.resize(limit, limit);
     this.#refuseMisfits();
-    this.#dispatcher.dispatch(now);
     if (!this.#dispatcher.isYielding) while (this.#trim(now));
   }
 
-  /** Lets nobody in, here and in the lanes inside, until `resume`, or `close`; deadlines run on. */
+  /** Lets nobody into this lane and those inside until `resume` or `close`. Deadlines go on. */
   pause(): void {
     if (!this.#isClosed) this.#permits.setPaused(true);
   }
 
-  /** Undoes `pause`, and lets waiters in at once. */
+  /** Ends a `pause`. */
   resume(): void {
     this.#permits.setPaused(false);
     this.#dispatcher.dispatch(this.#clock.now());
   }
 
-  /** Refuses all who wait, here and in the lanes inside, with `CLEARED`. */
+  /** Refuses all waiters of this lane and of those inside with `CLEARED`. */
   clear(): void {
     this.#refuseAll('cleared');
     this.#dispatcher.dispatch(this.#clock.now());
   }
 
   /**
-   * Lets nobody else in, here and in the lanes inside, and resolves when the last has left. At the
-   * end of `withinMs` those who still wait are refused; those inside go on to their own deadline.
+   * Refuses new callers of this lane and of those inside; resolves when the last one has left.
+   * After `withinMs` those that still wait are refused, and work goes on to its own deadline.
    */
   close(options: CloseOptions = {}): Promise<void> {
     if (!this.#isClosed) this.#beginClose();
@@ -234,14 +227,19 @@ export class Lane implements Part, AsyncDisposable {
     return this.close();
   }
 
-  /** Weight of the next waiter of this lane; 0 when nobody waits, or the lane is full itself. */
+  /** Weight of the next waiter of this lane; 0 if nobody waits or the size it found is in use. */
   readonly #nextWeight = (now: number): number => {
     if (this.#loopTime.isLong && !this.#dispatcher.seeksComputing) return 0;
     const next = this.#queue.next(now);
-    return next === undefined || this.#pace?.hasRoom(next) === false ? 0 : next.weight;
+    if (next === undefined) return 0;
+    const pace = this.#pace;
+    if (pace === undefined || pace.hasRoom(next)) return next.weight;
+    const { weight, priority } = next;
+    if (weight > 1 && pace.hasRoom({ weight: 1, priority })) this.#queue.reserve(now);
+    return 0;
   };
 
-  /** Takes a permit back, and passes it straight on to the next waiter. */
+  /** Takes a permit back and passes it on to the next waiter. */
   readonly #leave = (permit: LanePermit): void => {
     const now = this.#clock.now();
     const { outcome, isWhole, startedAt } = permit;
@@ -256,7 +254,7 @@ export class Lane implements Part, AsyncDisposable {
     if (this.#isClosed) this.#settleClose();
   };
 
-  /** Counts the caller; gives the reason why it may neither enter nor wait, if there is one. */
+  /** Counts an arrival; gives the reason for which it may neither enter nor wait, if any. */
   #arrive(entry: Entry): Refusal | undefined {
     const weight = entry === plainEntry ? 1 : checkEntry(entry, this.#limitMax);
     this.#meter.arrive();
@@ -308,11 +306,11 @@ export class Lane implements Part, AsyncDisposable {
   };
 
   #drop(waiter: LanePermit, reason: LaneRefusal): void {
-    // A hook that is told of another refusal may have sent it away already.
+    // A hook that was told of another refusal may have cleared the queue.
     if (this.#remove(waiter)) waiter.refuse(this.#refusal(reason));
   }
 
-  /** Lets the next waiter in, or sends it away if its time is over. */
+  /** Lets the next waiter in, or refuses it if its time is over. */
   readonly #serveNext = (now: number): void => {
     const waiter = this.#queue.next(now) as LanePermit;
     const reason = this.#queue.lateness(waiter, now);
@@ -333,14 +331,14 @@ export class Lane implements Part, AsyncDisposable {
     for (const child of this.#permits.children) child.owner.trimAll(now);
   };
 
-  /** Callers that may wait: those for whom there is a permit, but no turn yet, wait besides. */
+  /** Callers that may wait: `queueMax`, and as many as the size is below the limit. */
   #waitersMax(): number {
     const size = this.#pace?.size ?? this.#limitMax;
     const used = this.#loopTime.isLong ? Math.min(size, this.#permits.inside) : size;
     return this.#queueMax + this.#limitMax - used;
   }
 
-  /** Sends one waiter away if one too many waits, or if the last to be served waits in vain. */
+  /** Refuses one waiter if the queue is full, or if the last one to be served waits in vain. */
   #trim(now: number, newcomer?: LanePermit): boolean {
     const queue = this.#queue;
     const pace = queue.isStanding(now) ? this.#pace : undefined;
@@ -353,12 +351,14 @@ export class Lane implements Part, AsyncDisposable {
     return isFull || isVain;
   }
 
-  /** Sends away the waiters that fit no more, after a new child was promised permits. */
+  /** Refuses waiters that can never fit, after permits were promised to a child or taken away. */
   readonly #refuseMisfits = (): void => {
     for (const waiter of [...this.#queue]) {
       if (!this.#permits.canEverFit(waiter.weight)) this.#drop(waiter, 'full');
     }
     for (const child of this.#permits.children) child.owner.refuseMisfits();
+    // Others that stood behind them may fit.
+    if (this.#dispatcher.waiting > 0) this.#dispatcher.dispatch(this.#clock.now());
   };
 
   readonly #expire = (now: number): void => {
@@ -372,7 +372,7 @@ export class Lane implements Part, AsyncDisposable {
     const waiting = this.#queue.size;
     const { inside } = this.#permits;
     const size = this.#pace?.size ?? Math.max(1, this.#permits.size);
-    // Before anything has ended it is only known that all is over by the deadline.
+    // While no work has ended, all that is known is that the deadline ends what is here now.
     const retryAfterMs = this.#meter.retryAfterMs(waiting, size) ?? this.deadlineMs;
     const error = laneRefusal(reason, { name: this.name, inside, waiting, retryAfterMs });
     return tellRefusal(this, error, this.#onRefuse);

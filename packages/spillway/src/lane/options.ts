@@ -25,14 +25,14 @@ export interface LaneOptions {
   /** Name of the lane in errors and numbers. */
   readonly name: string;
   /**
-   * Most permits that the lane gives at once, an integer from 1. Below it the lane finds by itself
-   * how many the work behind it bears. `{ fixed: 12 }` gives so many, come what may, and begins
-   * work though it may end late; a {@link Limit} finds the number by a rule of its own.
+   * Most permits that the lane gives at once, an integer from 1. Up to that the lane measures how
+   * many the work behind it can bear. `{ fixed: 12 }` always gives that many, and begins work even
+   * if it may end late; a {@link Limit} finds the number by a rule of its own.
    */
   readonly limit: number | { readonly fixed: number } | Limit;
   /**
-   * Most callers that wait, an integer from 0; one more is refused. Callers for whom there is a
-   * permit within `limit`, but not one that the work behind the lane bears, wait besides.
+   * Most callers that wait, an integer from 0; one more is refused. While the size that the lane
+   * found is below `limit`, as many more may wait as it is below.
    */
   readonly queueMax: number;
   /** Milliseconds from arrival to the end of the work, above 0; `Infinity` for none. */
@@ -43,9 +43,9 @@ export interface LaneOptions {
   readonly guaranteed?: number | undefined;
   /** Milliseconds that a caller may wait for a permit, above 0. @default Infinity */
   readonly waitMsMax?: number | undefined;
-  /** Turns away work that has waited too long while the queue never empties. @default off */
+  /** Refuses callers that have waited too long while the queue never empties. @default off */
   readonly codel?: CodelOptions | undefined;
-  /** Called with the error of each caller that the lane sends away; keep it short. @default none */
+  /** Called with the error of each caller that the lane refuses; keep it short. @default none */
   readonly onRefuse?: ((error: SpillwayError) => void) | undefined;
   /** Source of time. @default the parent's, or the system's */
   readonly clock?: Clock | undefined;
@@ -54,15 +54,15 @@ export interface LaneOptions {
 }
 
 /**
- * Numbers of a lane. Counts and times are those of its own callers; add up the lanes of a tree for
- * the whole.
+ * Numbers of a lane. Counts and times are those of its own callers, without those of the lanes
+ * inside; add these up for the whole tree.
  */
 export interface LaneStats extends MeterStats {
   readonly kind: 'lane';
   readonly name: string;
   /** Name of the lane that this one is inside of. */
   readonly parent: string | undefined;
-  /** Permits that may be in use at once, as found by now; 0 while the lane is paused. */
+  /** Permits that may be in use at once: the size found so far, or 0 while paused. */
   readonly limit: number;
   /** Permits in use now, here and in the lanes inside this one. */
   readonly inside: number;
@@ -93,7 +93,7 @@ const rules = {
   random: or(callback, systemRandom),
 } satisfies Rules<LaneOptions>;
 
-/** The options with their defaults, once each is found to keep its rule. */
+/** Checks the options and fills in the defaults. */
 export function settleLane(options: LaneOptions, isOurs: (lane: object) => boolean): SettledLane {
   const settled = settle<LaneOptions, typeof rules>('Lane', options, rules);
   const { parent } = settled;
@@ -109,7 +109,7 @@ function isLimit(value: unknown): boolean {
   return isCount(size) && isCount(sizeMax) && typeof observe === 'function';
 }
 
-/** Reason for which a lane sends a caller away that did not leave by itself. */
+/** Reason for which a lane refuses a caller that did not leave by itself. */
 export type LaneRefusal = Exclude<Refusal, 'aborted'>;
 
 const codes: Readonly<Record<LaneRefusal, ErrorCode>> = {
@@ -121,7 +121,7 @@ const codes: Readonly<Record<LaneRefusal, ErrorCode>> = {
   stale: 'LANE_STALE',
 };
 
-/** The error for a caller that a lane sends away. */
+/** The error for a caller that a lane refuses. */
 export function laneRefusal(
   reason: LaneRefusal,
   lane: {
@@ -138,7 +138,7 @@ export function laneRefusal(
   return new SpillwayError(codes[reason], message, { retryAfterMs });
 }
 
-/** Most permits that a lane with this limit may ever give at once. */
+/** Largest number of permits that a lane with this limit may ever give at once. */
 export function limitMaxOf(limit: LaneOptions['limit']): number {
   if (typeof limit === 'number') return limit;
   return 'fixed' in limit ? limit.fixed : limit.sizeMax;

@@ -3,54 +3,56 @@ import { priorityMax } from '../wait/fair-queue.ts';
 import type { LanePermit } from './permit.ts';
 import type { LaneQueue } from './queue.ts';
 
-/**
- * Deviations from the usual service time that must be left of a deadline, besides that time, for
- * work to be begun, and the share of a whole deadline that is always enough.
- */
+/** Work is begun if the mean service time and so many mean deviations are left of its deadline, */
 const needDeviations = 0.5;
-const needShareMost = 0.8;
+/** or this share of the lane's whole deadline, which is always enough. */
+const needShareMax = 0.8;
 /** Size at which an unknown service is tried first. */
 const sizeAtStart = 10;
-/** Weight of one end in the usual service time. */
-const usualWeight = 1 / 16;
-/** Usual service times below which a caller that gives up says nothing about its patience. */
-const patienceLeast = 1.5;
-/** Waiters of a standing queue besides those that can be served while callers wait. */
+/** Weight of one sample in the mean service time. */
+const serviceWeight = 1 / 16;
+/** Callers that give up before so many best service times say nothing about their patience. */
+const patienceMin = 1.5;
+/** Waiters allowed in a standing queue besides those that can be served in time. */
 const standingMin = 8;
-/** Share of the size, at most, that callers leave free for those of a higher priority. */
+/** Share of the size, at most, that is kept free for callers of a higher priority. */
 const sparedShare = 0.25;
-/** Weight of one end in the share of begun work whose caller gave up. */
+/** Weight of one sample in the share of begun work whose caller gave up. */
 const wasteWeight = 1 / 32;
-/** Share of it from which on patience counts, and for how many ends. */
-const wasteMost = 0.3;
-const impatientEnds = 2_000;
-/** Share of callers that are served within the time that all are known to wait. */
+/** Such a share makes the measured patience count, for so many samples. */
+const wasteMax = 0.3;
+const patienceSamples = 2_000;
+/** Share of the served callers whose age when served the lane knows; see `#servedMs`. */
 const servedShare = 0.9;
+/** Times that age after which nobody counts as served any more. */
 const unservedMax = 2;
-/** Factor by which the best service time is forgotten with each end. */
-const leastRise = 1.001;
-/** Share of the patience that is reckoned with. */
+/** Factor by which the best service time is forgotten with each sample. */
+const bestRise = 1.001;
+/** Share of the measured patience that is relied on. */
 const patienceShare = 0.9;
-/** Ends that are looked at, out of which number, when they come faster than one in 50 us. */
+/** One of so many ends is sampled, looked at again each round, if they are closer than 50 us. */
 const sampleEvery = 16;
 const sampleRound = 64;
 const sampleMsMin = 0.05;
 const sampleRoundMs = sampleRound * sampleEvery * sampleMsMin;
-/** Ends in time that tell the pace of a service, and the rise by which it is forgotten. */
-const pacedEnds = 4;
-const pacedRise = 1.05;
-/** Ends in time that each try leaves room for, so that work whose caller has gone is worked off. */
-const endsPerTry = 2;
+/** Successes that measure the gap between them, and the rise by which a gap is forgotten. */
+const gapSamples = 4;
+const gapRise = 1.05;
+/** Gaps, and milliseconds at most, between two tries: a slow service has to work them off. */
+const gapsPerTry = 2;
 const tryMsMax = 60_000;
 
 /**
- * The measured side of a lane: how many at once the work behind it bears, how long it usually
- * takes, and so whether a caller can still be served in time.
+ * The measured side of a lane: the size that the work behind it bears, its service time, the
+ * patience of callers, and so whether a caller can still be served in time.
+ *
+ * A caller that will hardly be served in time is begun now and then all the same, as a *try*:
+ * otherwise a lane could not notice that a service which was stuck or slow is well again.
  */
 export class Pace {
   readonly #limit: AdaptiveLimit;
   readonly #deadlineMs: number;
-  /** Milliseconds between two tries while nothing ends in time. */
+  /** Milliseconds between two tries, at least. */
   readonly #tryMs: number;
   #size: number;
   /** Permits that the lane's own callers hold. */
@@ -58,34 +60,34 @@ export class Pace {
   /** The same by priority, from 1 on. */
   readonly #insideBy: number[] = new Array<number>(priorityMax + 1).fill(0);
   /** True while a caller waits because room is kept for those of a higher priority. */
-  #isKept = false;
-  /** Permits in use when work ends, by the last ends. */
-  #used = 1;
-  #usualMs: number | undefined = undefined;
-  /** Mean distance of service times from the usual one. */
+  #isSparing = false;
+  /** Mean number of permits in use when work ends. */
+  #insideMean = 1;
+  /** Mean service time, the mean deviation from it, and its best value, slowly forgotten. */
+  #serviceMs: number | undefined = undefined;
   #deviationMs = 0;
-  /** The usual service time at its best. */
-  #leastMs = Infinity;
+  #bestMs = Infinity;
   #needMs = 0;
+  /** Moment from which on the next try may begin. */
   #tryAt = -Infinity;
-  /** Least milliseconds of work from one end in time to the next, and those of the first few. */
+  /** Shortest gap between successes, slowly forgotten, and that of the first few. */
   #gapMs = Infinity;
   #firstGapMs = 0;
-  /** Ends in time since that moment, which is put off by the time in which nobody was inside. */
-  #paced = 0;
-  #pacedFrom = 0;
+  /** Successes since that moment, which moves by the time in which nobody was inside. */
+  #successes = 0;
+  #successesFrom = 0;
   /** Moment at which a permit last came back. */
   #leftAt = -Infinity;
-  /** Age at which half of those who give up do so, and at which most were served. */
+  /** Median age at which callers give up, and age at which nine of ten of the others are served. */
   #leftMs = Infinity;
   #servedMs = 0;
   /** Moment at which a caller was last served, or at which the first gave up. */
   #servedAt = Infinity;
   /** Share of begun work whose caller gave up. */
   #wasted = 0;
-  /** Ends for which patience still counts. */
-  #impatientFor = 0;
-  /** Ends until the next one that is looked at. */
+  /** Samples for which the measured patience still counts. */
+  #patienceFor = 0;
+  /** Ends until the next sample, the present stride, and samples left of a round begun then. */
   #skip = 1;
   #every = 1;
   #round = sampleRound;
@@ -104,7 +106,7 @@ export class Pace {
     return this.#size;
   }
 
-  /** Changes the most; where the old one was reached, up to twice as many may enter at once. */
+  /** Changes the largest size. If the old one was reached, the size may double at once. */
   resize(sizeMax: number, now: number): void {
     const isReached = this.#size >= this.#limit.sizeMax;
     const size = isReached ? Math.max(sizeAtStart, 2 * this.#size) : this.#size;
@@ -118,80 +120,81 @@ export class Pace {
   }
 
   /**
-   * Milliseconds after their arrival for which callers wait; Infinity unless most begun work is
-   * wasted on callers that give up. Some that leave early say nothing about the others: it is never
-   * less than the time in which others are served.
+   * Milliseconds for which callers wait; Infinity unless much begun work is wasted on callers that
+   * give up. Some that leave early say nothing about the others, so it is never less than the age
+   * at which others are served.
    */
   get patienceMs(): number {
-    if (this.#impatientFor <= 0) return Infinity;
+    if (this.#patienceFor <= 0) return Infinity;
     const leftMs = this.#leftMs * patienceShare;
-    return Math.max(leftMs, this.#servedMs, patienceLeast * this.#leastMs);
+    return Math.max(leftMs, this.#servedMs, patienceMin * this.#bestMs);
   }
 
   /**
-   * Most waiters that are of use in a standing queue, where the newest is served first: as many as
-   * are served while callers are known to wait, and before the time of the one that is served last
-   * is over. Others are refused instead of waiting in vain.
+   * The largest standing queue, in which the newest is served first: as many waiters as can be
+   * served while callers wait, and within the time that the last of them has left. More of them
+   * would wait in vain.
    */
   standingMax(lastMs: number): number {
     const withinMs = Math.min(this.#deadlineMs, this.#leftMs, Math.max(0, lastMs));
-    const servedMax = (withinMs * this.#used) / (this.#usualMs ?? 0);
+    // Little's law: the number served within that time.
+    const servedMax = (withinMs * this.#insideMean) / (this.#serviceMs ?? 0);
     return standingMin + Math.ceil(servedMax);
   }
 
-  /** Learns from a caller that gave up at that age; too early an age says nothing. */
+  /** Learns the patience of callers from one that gave up at that age, unless that was too soon. */
   giveUp(ageMs: number): void {
-    if (ageMs < patienceLeast * this.#leastMs) return;
+    if (ageMs < patienceMin * this.#bestMs) return;
     const leftMs = this.#leftMs === Infinity ? ageMs : this.#leftMs;
     this.#leftMs = leftMs * (ageMs < leftMs ? 0.95 : 1.05);
   }
 
-  /** Learns from begun work whose caller was served, or gave up. */
-  #judge(isServed: boolean, ageMs: number, now: number): void {
+  /** Learns from begun work whether its caller was served, or gave up, and at which age. */
+  #learnPatience(isServed: boolean, ageMs: number, now: number): void {
     if (this.#servedAt === Infinity) this.#servedAt = now;
     if (isServed) {
       const share = ageMs > this.#servedMs ? servedShare : servedShare - 1;
       this.#servedMs = this.#servedMs === 0 ? ageMs : this.#servedMs * (1 + share / 16);
       this.#servedAt = now;
-    } else if (ageMs < patienceLeast * this.#leastMs) return;
+    } else if (ageMs < patienceMin * this.#bestMs) return;
     this.#wasted += ((isServed ? 0 : 1) - this.#wasted) * wasteWeight;
-    this.#impatientFor = this.#wasted > wasteMost ? impatientEnds : this.#impatientFor - 1;
+    this.#patienceFor = this.#wasted > wasteMax ? patienceSamples : this.#patienceFor - 1;
   }
 
   /**
-   * True if a caller that gave up at that age did so sooner than others are served. Once nobody has
-   * been served for long, all who give up count.
+   * True if a caller that gave up at that age did so sooner than others are served, so that it says
+   * nothing about load. If nobody has been served for long, no caller counts as hurried.
    */
   #isHurried(ageMs: number, now: number): boolean {
     if (now - this.#servedAt >= Math.max(this.#tryMs, unservedMax * this.#servedMs)) return false;
     return this.#servedMs === 0 || ageMs < this.#servedMs;
   }
 
-  /** True unless the usual wait and the usual service time do not fit into what is left. */
+  /** True if the expected wait and the service time fit into the time that the caller has left. */
   canWait(permit: LanePermit, now: number, queue: LaneQueue, isYielding: boolean): boolean {
     if (this.isStuck) return false;
     const leftMs = permit.dueAt - now;
-    // Callers for whom there is room wait only for the event loop to turn.
+    // A caller for whom there is room waits only for the event loop to turn.
     const isNext = queue.size === 0 && this.hasRoom(permit);
     const isFree = this.#inside + queue.size + permit.weight <= this.#size;
     if (isNext || (isYielding && isFree)) return leftMs >= this.#needMs;
     const restMs = Math.min(leftMs, this.patienceMs);
-    // In a standing queue the newest is served first, whoever waits.
+    // In a standing queue the newest is served first, however many wait.
     if (queue.isStanding(now)) return restMs > this.#needMs;
-    // The wait behind others is that for as many ends and for one more, less the time since the
-    // last one: that matters where one at a time takes long.
-    const endMs = (this.#usualMs ?? 0) / this.#size;
+    // Each caller ahead costs one end, and so does its own turn. The time since the last end counts
+    // as waited already, which matters where one call at a time takes long.
+    const endMs = (this.#serviceMs ?? 0) / this.#size;
     const spareMs = restMs - this.#needMs + Math.min(endMs, now - this.#leftAt);
     const aheadMax = spareMs / endMs - 1;
     return aheadMax >= 0 && queue.hasAhead(permit, aheadMax);
   }
 
   /**
-   * True if the caller may enter. The size allows for a short queue downstream, where priorities
-   * do not count: callers leave that room to those of a higher priority, as much as such callers
-   * use. A size that is as large as it may be says nothing of a queue.
+   * True if the caller fits within the size. The size includes a short queue downstream, where
+   * priorities do not count. So that part of it is kept for callers of a higher priority, as much
+   * as they use now; but not at the largest size, which may be one without a queue.
    */
-  hasRoom({ weight, priority }: LanePermit): boolean {
+  hasRoom({ weight, priority }: Pick<LanePermit, 'weight' | 'priority'>): boolean {
     if (this.isStuck) return false;
     const free = this.#size - this.#inside - weight;
     if (free < 0) return this.#inside === 0;
@@ -199,32 +202,32 @@ export class Pace {
     if (free >= spared || this.#size >= this.#limit.sizeMax) return true;
     let above = 0;
     for (let i = priority + 1; i <= priorityMax; i += 1) above += this.#insideBy[i] as number;
-    this.#isKept = free < above;
-    return !this.#isKept;
+    this.#isSparing = free < above;
+    return !this.#isSparing;
   }
 
   take(permit: LanePermit, now: number): void {
-    if (this.#inside === 0) this.#pacedFrom += now - Math.max(0, this.#leftAt);
+    if (this.#inside === 0) this.#successesFrom += now - Math.max(0, this.#leftAt);
     this.#hold(permit, permit.weight);
-    this.#isKept = false;
+    this.#isSparing = false;
     if (this.#isDoubtful(permit, now)) this.#tryAt = now + this.#betweenTries;
   }
 
-  /** Milliseconds between two tries: a slow service would never work off tries that come faster. */
+  /** Milliseconds between two tries: a slow service has to work off one before the next. */
   get #betweenTries(): number {
     const gapMs = this.#gapMs === Infinity ? this.#firstGapMs : this.#gapMs;
-    return Math.max(this.#tryMs, Math.min(tryMsMax, endsPerTry * gapMs));
+    return Math.max(this.#tryMs, Math.min(tryMsMax, gapsPerTry * gapMs));
   }
 
-  /** Learns how fast work ends in time. */
-  #keepPace(now: number): void {
-    this.#paced += 1;
-    const gapMs = (now - this.#pacedFrom) / this.#paced;
+  /** Learns the gap between two successes, less the time in which nobody was inside. */
+  #learnGap(now: number): void {
+    this.#successes += 1;
+    const gapMs = (now - this.#successesFrom) / this.#successes;
     this.#firstGapMs = gapMs;
-    if (this.#paced < pacedEnds) return;
-    this.#gapMs = Math.min(this.#gapMs * pacedRise, gapMs);
-    this.#paced = 0;
-    this.#pacedFrom = now;
+    if (this.#successes < gapSamples) return;
+    this.#gapMs = Math.min(this.#gapMs * gapRise, gapMs);
+    this.#successes = 0;
+    this.#successesFrom = now;
   }
 
   #hold({ priority }: LanePermit, change: number): void {
@@ -232,26 +235,26 @@ export class Pace {
     if (priority > 0) this.#insideBy[priority] = (this.#insideBy[priority] as number) + change;
   }
 
-  /** True while nothing ends in time: then only a few callers try. */
+  /** True while nothing ends in time: then callers enter as tries only. */
   get isStuck(): boolean {
     return this.#limit.isStuck;
   }
 
-  /** True if there is room and enough time, or a caller may try. */
+  /** True if the caller may begin now: it has room and enough time, or is a try. */
   mayBegin(permit: LanePermit, now: number): boolean {
     if (this.#isDoubtful(permit, now)) return this.mayTry(permit, now);
     return this.hasRoom(permit);
   }
 
   /**
-   * True if a caller that will hardly be served in time may try now, before all who wait: because
-   * nothing ends in time, or because nobody was inside for a while who would show what is usual.
-   * Callers with less time than work takes at its best would only prove what is known: they try
-   * when nobody else came for as long as lies between two tries.
+   * True if a caller that will hardly be served in time may begin as a try, before all who wait:
+   * while the service is stuck, or if nobody was inside for a while, so that its time may have
+   * changed. A caller with less time than the best service time would only prove what is known: it
+   * may try once no better one came for as long again.
    */
   mayTry(permit: LanePermit, now: number): boolean {
     if (now < this.#tryAt || !this.#isDoubtful(permit, now)) return false;
-    const isVain = this.isStuck && permit.dueAt - now < this.#leastMs && this.#leastMs < Infinity;
+    const isVain = this.isStuck && permit.dueAt - now < this.#bestMs && this.#bestMs < Infinity;
     if (isVain && now < this.#tryAt + this.#betweenTries) return false;
     return this.isStuck || (this.#inside === 0 && now >= this.#leftAt + this.#tryMs);
   }
@@ -261,50 +264,50 @@ export class Pace {
     return this.isStuck || dueAt - now < this.#needMs;
   }
 
-  /** Takes permits back; true if it learnt from how the work ended. */
+  /** Takes permits back; true if the end of the work was sampled. */
   leave(permit: LanePermit, now: number): boolean {
     const inside = this.#inside;
     this.#hold(permit, -permit.weight);
     this.#leftAt = now;
     this.#skip -= 1;
-    // Work that has become slow is looked at from its first end on.
+    // Work that has become slow is sampled from its first end on.
     const isSlow = this.#every > 1 && now - this.#roundAt >= sampleRoundMs;
     if (this.#skip > 0 && !isSlow) return false;
     this.#round -= 1;
     if (this.#round === 0 || isSlow) this.#adjustSampling(now);
     this.#skip = this.#every;
-    this.#used += (inside - this.#used) * usualWeight;
+    this.#insideMean += (inside - this.#insideMean) * serviceWeight;
     const { outcome, isWhole, startedAt } = permit;
     const ageMs = now - permit.arrivedAt;
-    if (outcome === 'ok') this.#keepPace(now);
+    if (outcome === 'ok') this.#learnGap(now);
     if (outcome === 'aborted') this.giveUp(ageMs);
-    if (outcome === 'ok' || outcome === 'aborted') this.#judge(outcome === 'ok', ageMs, now);
+    if (outcome === 'ok' || outcome === 'aborted')
+      this.#learnPatience(outcome === 'ok', ageMs, now);
     if (outcome !== 'failed' && outcome !== 'overloaded') {
-      this.#measure(now - startedAt, isWhole);
+      this.#learnService(now - startedAt, isWhole);
     }
-    // Callers that leave sooner than others are served are hurried: that says nothing of load.
     const isOwn = outcome === 'late' && permit.entry.deadlineAt !== undefined;
     if (!(outcome === 'aborted' || isOwn) || !this.#isHurried(ageMs, now)) {
       this.#limit.deadlineMs = Math.min(this.#deadlineMs, this.patienceMs);
-      // Room that is kept counts as used: a size that nobody seems to need would not grow.
-      const used = this.#isKept ? Math.max(inside, this.#size) : inside;
+      // Spared room counts as used: a size that nobody seems to need would not grow.
+      const used = this.#isSparing ? Math.max(inside, this.#size) : inside;
       this.#limit.observe({ outcome, isWhole, startedAt, endedAt: now, inside: used });
       this.#size = this.#limit.size;
     }
     return true;
   }
 
-  #measure(ms: number, isWhole: boolean): void {
-    const usualMs = this.#usualMs ?? ms;
-    // Work that was cut short would have taken longer: it says something only if it did already.
-    if (!isWhole && ms < usualMs) return;
-    // A single try tells what is usual now, if all before it were late.
-    const weight = this.isStuck ? 1 : usualWeight;
-    this.#deviationMs += (Math.abs(ms - usualMs) - this.#deviationMs) * weight;
-    this.#usualMs = usualMs + (ms - usualMs) * weight;
-    this.#leastMs = Math.min(this.#leastMs * leastRise, this.#usualMs);
-    const needMs = this.#usualMs + this.#deviationMs * needDeviations;
-    this.#needMs = Math.min(needMs, this.#deadlineMs * needShareMost);
+  #learnService(ms: number, isWhole: boolean): void {
+    const serviceMs = this.#serviceMs ?? ms;
+    // The time of work that was cut short is a lower bound: one below the mean says nothing.
+    if (!isWhole && ms < serviceMs) return;
+    // After nothing but late work, a single try replaces the mean.
+    const weight = this.isStuck ? 1 : serviceWeight;
+    this.#deviationMs += (Math.abs(ms - serviceMs) - this.#deviationMs) * weight;
+    this.#serviceMs = serviceMs + (ms - serviceMs) * weight;
+    this.#bestMs = Math.min(this.#bestMs * bestRise, this.#serviceMs);
+    const needMs = this.#serviceMs + this.#deviationMs * needDeviations;
+    this.#needMs = Math.min(needMs, this.#deadlineMs * needShareMax);
   }
 
   #adjustSampling(now: number): void {

@@ -10,13 +10,13 @@ import { type Ordered, priorityMax } from '../wait/fair-queue.ts';
 import type { Ring, RingMember } from '../wait/ring.ts';
 import { rejectSoon } from '../wait/wait-queue.ts';
 
-/** One caller of a lane, and how it is to be treated. */
+/** Options of one caller of a lane. */
 export interface Entry {
   /** Leaves the queue, or aborts the permit's signal, when it aborts. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Makes the signal, in place of `signal`. It is called only when the caller has to wait or asks
-   * the permit for its signal: for a caller whose signal costs more than a pass.
+   * Makes the signal, in place of `signal`, when the caller has to wait or asks the permit for its
+   * signal. Use it if the signal costs more than a pass through the lane.
    */
   makeSignal?(): AbortSignal;
   /**
@@ -32,33 +32,33 @@ export interface Entry {
   readonly key?: string | undefined;
 }
 
-/** Checks what a caller says of itself, before anything is taken for it; gives its weight. */
+/** Checks the options of a caller before anything is taken for it; gives its weight. */
 export function checkEntry(entry: Entry, weightMax: number): number {
   const { weight = 1, priority = 0, deadlineAt = Infinity } = entry;
   checkInteger('weight', weight, 1, weightMax);
   checkInteger('priority', priority, 0, priorityMax);
   const isMoment = typeof deadlineAt === 'number' && !Number.isNaN(deadlineAt);
   check(isMoment, 'deadlineAt', 'a number that is not NaN', deadlineAt);
-  // A signal that is made on demand may cost more than a pass: it is not to be looked at yet.
+  // A signal that is made on demand may cost more than a pass, so it is not made here.
   const { makeSignal } = entry;
   if (makeSignal === undefined) checkSignal(entry.signal);
   else check(typeof makeSignal === 'function', 'makeSignal', 'a function', makeSignal);
   return weight;
 }
 
-/** The reason why nobody waits for the result any more, if that is so on arrival. */
+/** The reason why nobody waits for the result any more, if that is so on arrival already. */
 export function goneBy(entry: Entry, clock: Clock): 'aborted' | 'deadline' | undefined {
   const { makeSignal, deadlineAt } = entry;
   if (makeSignal === undefined && entry.signal?.aborted) return 'aborted';
   return deadlineAt !== undefined && deadlineAt <= clock.now() ? 'deadline' : undefined;
 }
 
-/** The right to be inside a lane. Disposing it passes the place on; doing so twice is harmless. */
+/** The right to be inside a lane. Disposing it passes it on; doing so twice is harmless. */
 export interface Permit extends Disposable {
   readonly weight: number;
   readonly arrivedAt: number;
   readonly startedAt: number;
-  /** The end of the work, for the lane's numbers and its limit. Set it before disposing. */
+  /** Outcome of the work, for the lane's numbers and its limit. Set it before disposing. */
   outcome: Outcome;
   /**
    * False for work that stopped before its end, by a failure or because its signal aborted: its
@@ -66,20 +66,19 @@ export interface Permit extends Disposable {
    */
   isWhole: boolean;
   /**
-   * Milliseconds for which the work held the event loop in one stretch, if that is known. A lane
-   * whose work computes for long lets one begin at a time, and the event loop turn in between.
-   * Set it before disposing.
-   * @default 0
+   * Milliseconds for which the work held the event loop in one stretch, if known. If that is long,
+   * the lane begins one piece of work at a time and lets the event loop turn in between. Set it
+   * before disposing. @default 0
    */
   loopMs: number;
   /**
-   * Aborts at the deadline of the lane or of the caller, or with the caller's own signal. It is
-   * made when first asked for, since it costs more than all the rest of a pass.
+   * Aborts at the deadline of the lane or of the caller, or with the caller's own signal. Made on
+   * first use, since it costs more than the rest of a pass.
    */
   readonly signal: AbortSignal;
 }
 
-/** A permit, unless it has the reason why the caller does not get in. */
+/** A permit, or the reason of a refusal in its place. */
 export interface MaybePermit extends Permit {
   readonly refusal?: unknown;
 }
@@ -96,15 +95,15 @@ export interface PermitGiver {
 }
 
 /**
- * One caller from its arrival to its end: it stands in the queue, then it is inside, or refused.
- * It is no {@link Waiter}: an object for the waiting and one for the permit, or a class above this
- * one, made a pass a tenth dearer (2026-11).
+ * One caller from its arrival to its end: it waits in the queue, then it is inside, or refused. One
+ * flat object is both waiter and permit: two objects, or `Waiter` as its base class, made a pass a
+ * tenth dearer (2026-11).
  */
 export class LanePermit implements Permit, Ordered, RingMember {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
   readonly entry: Entry;
-  /** Copied from the entry: as many permits come back as were taken, whatever the entry says. */
+  /** Copied, so that as many permits come back as were taken, even if the entry changes. */
   readonly weight: number;
   readonly priority: number;
   readonly arrivedAt: number;
@@ -114,7 +113,7 @@ export class LanePermit implements Permit, Ordered, RingMember {
   outcome: Outcome = 'ok';
   isWhole = true;
   loopMs = 0;
-  /** The reason why it does not get in. */
+  /** The reason of its refusal. */
   refusal: unknown = undefined;
   #giver: PermitGiver | undefined;
   /** The caller's signal, once `makeSignal` has made it. */
@@ -160,19 +159,22 @@ export class LanePermit implements Permit, Ordered, RingMember {
     return this.#deadline.signal;
   }
 
-  /**
-   * Waits in the queue: the promise of its turn. Called in the turn in which it arrived. It leaves
-   * the queue and throws if its signal has aborted or cannot be made.
-   */
-  wait(): Promise<Permit> {
+  /** Follows the caller's signal; leaves the queue and throws if that aborted or cannot be made. */
+  listen(): void {
     try {
       const caller = this.callerSignal;
+      // Code of the caller that made the signal may have had this waiter let in or refused.
+      if (this.ring === undefined) return;
       caller?.throwIfAborted();
       caller?.addEventListener('abort', this);
     } catch (reason) {
       this.#giver?.abandon(this);
       throw reason;
     }
+  }
+
+  /** Promises the turn of a caller in the queue. Called in the turn in which it arrived. */
+  wait(): Promise<Permit> {
     const turn = new Promise<Permit>((resolve) => {
       this.#resolve = resolve;
     });
@@ -181,7 +183,7 @@ export class LanePermit implements Permit, Ordered, RingMember {
     return tracing.tracer.span({ name: 'lane.wait', attributes }, () => turn);
   }
 
-  /** Lets the caller in. The queue has been left before. */
+  /** Lets the caller in, which has left the queue before. */
   grant(now: number): void {
     this.startedAt = now;
     if (this.#resolve === undefined) return;
@@ -189,7 +191,7 @@ export class LanePermit implements Permit, Ordered, RingMember {
     this.#resolve(this);
   }
 
-  /** Sends the caller away. The queue has been left before. */
+  /** Refuses the caller, which has left the queue before. */
   refuse(reason: unknown): void {
     this.refusal = reason;
     if (this.#resolve === undefined) return;
@@ -197,8 +199,9 @@ export class LanePermit implements Permit, Ordered, RingMember {
     this.#resolve(rejectSoon(reason));
   }
 
-  /** Called when the caller's signal aborts. */
+  /** Called when the caller's signal aborts, perhaps by a hook that was told of its refusal. */
   handleEvent(): void {
+    if (this.ring === undefined) return;
     this.#giver?.abandon(this);
     this.refuse(this.callerSignal?.reason);
   }
@@ -222,7 +225,7 @@ export function signalFor(permit: Permit): AbortSignal {
   }
 }
 
-/** Holds the permit until the task and all that it left behind has ended; notes how it ended. */
+/** Runs the task, and holds the permit until it and all that it left running have ended. */
 export async function holdDuring<T>(
   permit: Permit,
   task: Task<T>,
@@ -241,15 +244,15 @@ export async function holdDuring<T>(
   }
 }
 
-/** The end of aborted work. A caller's own deadline is one like the lane's. */
+/** The outcome of aborted work. A caller's own deadline counts like the lane's. */
 function outcomeOfAbort({ reason }: AbortSignal): Outcome {
   return isTimeout(reason) ? 'late' : 'aborted';
 }
 
-/** The end of work that threw and was not aborted. A client error is an answer like any other. */
+/** The outcome of work that threw, unless aborted. A client error is an answer like any other. */
 export function outcomeOf(error: unknown): Outcome {
   if (isTimeout(error)) return 'late';
-  // An open breaker asked nobody: its refusals say nothing about the load that is borne.
+  // An open breaker makes no call, so its refusals say nothing about load.
   if (field(error, 'code') === 'BREAKER_OPEN') return 'failed';
   const status = statusOf(error) ?? 500;
   if (status === 503 || status === 504 || status === 429) return 'overloaded';

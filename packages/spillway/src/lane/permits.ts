@@ -1,9 +1,11 @@
 import type { Limit, Sample } from '../limit/limit.ts';
 
-/** The side of a lane that its {@link Permits} ask. */
+/** The part of a lane that its {@link Permits} call. */
 export interface Claimant {
-  /** Weight of the next waiter in line; 0 when nobody waits. */
+  /** Weight of the next waiter; 0 when nobody waits. */
   nextWeight(now: number): number;
+  /** Lets no lighter waiter of this lane take what its next one needs. */
+  keepTurn(now: number): void;
 }
 
 /**
@@ -89,7 +91,7 @@ export class Permits<Owner extends Claimant> {
     return this.#children;
   }
 
-  /** True if a child could be guaranteed that many, here and in all lanes above. */
+  /** True if that many permits can be guaranteed to a child, here and in all lanes above. */
   canPromise(permits: number): boolean {
     let promised = permits;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
@@ -99,7 +101,7 @@ export class Permits<Owner extends Claimant> {
     return true;
   }
 
-  /** True if a caller of that weight would get in while nobody else is inside. */
+  /** True if a caller of that weight fits while nobody else is inside. */
   canEverFit(weight: number): boolean {
     let borrowing = weight;
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
@@ -110,7 +112,7 @@ export class Permits<Owner extends Claimant> {
     return true;
   }
 
-  /** Lets the rules for the size here and in all lanes above learn from work that has ended. */
+  /** Passes a sample to the limits that find the size, here and in all lanes above. */
   observe(work: Omit<Sample, 'endedAt' | 'inside'>, endedAt: number): void {
     for (let node: Permits<Owner> | undefined = this; node !== undefined; node = node.parent) {
       if (node.limit === undefined) continue;
@@ -126,7 +128,7 @@ export class Permits<Owner extends Claimant> {
     if (!this.#isHeld) this.#room = size;
   }
 
-  /** Pauses or resumes this node and all below, but for those that are paused by themselves. */
+  /** Pauses or resumes this node and all below, except those paused on their own. */
   setPaused(isPaused: boolean): void {
     this.#isPaused = isPaused;
     this.#open();
@@ -245,24 +247,26 @@ export class Permits<Owner extends Claimant> {
   #hasFree(weight: number): boolean {
     if (weight === 0) return true;
     if (weight <= this.#room - this.#guaranteedToChildren - this.#borrowed) return true;
-    // A limit that learns may have shrunk below its promises or below one caller's weight. Alone,
-    // a caller still gets in: with nobody inside, the limit would never learn to grow again.
+    // A limit may have shrunk below its promises or below the weight of one caller. Alone, that
+    // caller still gets in: with nobody inside the limit would see no sample to grow by.
     return this.#inside === 0 && !this.#isHeld && this.#size < this.#sizeMax;
   }
 
   /**
    * Finds the lane whose next waiter may enter now, here or below. Children and direct callers take
-   * turns. A waiter that does not fit among the available permits keeps its turn, so that a heavy
-   * caller is not overtaken for ever by light ones; only waiters within their guarantee pass it,
-   * those of its own child, too. Without `mayBorrow` nobody is found who borrows from the parent.
+   * turns. A waiter that needs more permits than are available keeps its turn, so that light ones
+   * cannot overtake a heavy one for ever; only waiters within their guarantee pass it. Without
+   * `mayBorrow` only waiters that borrow nothing from the parent are found.
    */
   next(now: number, mayBorrow = true): Permits<Owner> | undefined {
-    // A look at the own numbers costs less than to ask for the next waiter, which needs one.
+    // Checking its own numbers first costs less than finding the next waiter.
     if (this.#waiting === 0) return undefined;
     if (this.#children.length === 0) {
       if (!this.#mayTake(1, mayBorrow)) return undefined;
       const weight = this.owner.nextWeight(now);
-      return weight > 0 && this.#mayTake(weight, mayBorrow) ? this : undefined;
+      if (weight > 0 && this.#mayTake(weight, mayBorrow)) return this;
+      if (weight > 1) this.owner.keepTurn(now);
+      return undefined;
     }
     const turns = this.#children.length + 1;
     let isHeld = false;
@@ -276,6 +280,7 @@ export class Permits<Owner extends Claimant> {
           borrowing = node.#overflow(borrowing);
         }
         if (this.#mayTake(borrowing, mayBorrow)) return found;
+        if (borrowing > 1 && this.#hasFree(1)) found.owner.keepTurn(now);
         isHeld = true;
       }
       const within = child?.next(now, false);

@@ -2,17 +2,18 @@ import type { Clock } from '../base/clock.ts';
 import { number, or, type Rules, settle } from '../base/options.ts';
 import type { Random } from '../base/random.ts';
 import { FairQueue } from '../wait/fair-queue.ts';
+import { Ring } from '../wait/ring.ts';
 import type { LanePermit } from './permit.ts';
 
 /**
- * Under lasting overload a full queue serves only work that is nearly dead. With this rule, once
- * the queue has not been empty for an interval, what has waited longer than the target is refused
- * (`LANE_STALE`) and the newest is served first; a burst that drains within an interval is let be.
+ * Under lasting overload a full queue serves only callers that have hardly any time left. With this
+ * rule, once the queue was never empty for an interval, callers that waited longer than the target
+ * are refused (`LANE_STALE`), and the newest is served first. Shorter bursts are left alone.
  */
 export interface CodelOptions {
-  /** Milliseconds that work may wait in a standing queue, from 0. @default 5 */
+  /** Milliseconds for which a caller may wait in a standing queue, from 0. @default 5 */
   readonly targetMs?: number | undefined;
-  /** Milliseconds after which a queue that was never empty stands, from 0. @default 100 */
+  /** Milliseconds without being empty after which a queue is standing, from 0. @default 100 */
   readonly intervalMs?: number | undefined;
 }
 
@@ -23,22 +24,21 @@ const codelRules = {
 
 const never = { targetMs: Infinity, intervalMs: Infinity };
 /**
- * Share of the time that a waiter has to spare after which, once one is let in so late, the newest
- * is served first until nobody waits. Arrivals by chance keep the wait below it at nine tenths of
- * the load; above the load the queue grows to it within seconds, and all who are let in by order of
- * arrival would have waited as long as they can.
+ * The queue is standing once a waiter was let in after this share of the time it could wait. At 0.9
+ * of the capacity random arrivals keep waits below it. Above the capacity the queue reaches it
+ * within seconds, and in order of arrival everybody would wait for as long as possible.
  */
 const standingShare = 0.1;
 /**
- * Share of their patience that callers may wait, though usual work takes longer than that: else
- * those who have to queue for a moment would never be served, and what is usual never be learnt.
+ * Share of their patience for which callers may wait even if the service takes longer than all of
+ * it: with no wait at all, nobody would be served who could show that it has become faster.
  */
-const waitShareLeast = 0.1;
+const waitShareMin = 0.1;
 
 /** Reason why the time of a waiter is over. */
 export type Lateness = 'deadline' | 'late' | 'stale';
 
-/** The waiters of a lane: in fair order, each with a time limit, on one timer for all. */
+/** The waiters of a lane in fair order, each with a time limit, on one timer for all. */
 export class LaneQueue {
   readonly #clock: Clock;
   readonly #waitMsMax: number;
@@ -47,19 +47,20 @@ export class LaneQueue {
   readonly #isMeasured: boolean;
   readonly #onDue: (now: number) => void;
   readonly #waiters: FairQueue<LanePermit>;
+  /** Heavy waiters that free permits are reserved for, in order of rising priority. */
+  readonly #reserved = new Ring<LanePermit>();
   /** Milliseconds that must be left of a waiter's deadline. */
   #needMs = 0;
-  /** Milliseconds after its arrival at which a waiter is hardly served before it gives up. */
+  /** Milliseconds of waiting after which a caller would give up before it is served. */
   #goneMs = Infinity;
   /** The time at which the queue was last empty. */
   #emptyAt = 0;
-  /** True from a waiter that was let in late until nobody waits. */
+  /** True from the moment a waiter was let in late until the queue is empty. */
   #isLate = false;
   /** Number of waiters that have a deadline of their own. */
   #owners = 0;
-  /** Fires when the next waiter's time may be over; armed only while somebody waits. */
+  /** Fires when the next waiter's time may be over; set only while somebody waits. */
   #timer: Disposable | undefined;
-  /** Moment for which the timer is set. */
   #armedFor = Infinity;
 
   constructor(options: {
@@ -81,28 +82,28 @@ export class LaneQueue {
   }
 
   get size(): number {
-    return this.#waiters.size;
+    return this.#waiters.size + this.#reserved.size;
   }
 
-  /** Sets what must be left of a waiter's deadline, and how long waiters are known to wait. */
+  /** Sets the time that must be left of a waiter's deadline, and the measured patience. */
   adapt(needMs: number, patienceMs: number): void {
     this.#needMs = needMs;
-    this.#goneMs = Math.max(patienceMs - needMs, patienceMs * waitShareLeast);
+    this.#goneMs = Math.max(patienceMs - needMs, patienceMs * waitShareMin);
   }
 
   push(waiter: LanePermit): void {
-    if (this.#waiters.size === 0) this.#emptyAt = waiter.arrivedAt;
+    if (this.size === 0) this.#emptyAt = waiter.arrivedAt;
     this.#waiters.push(waiter);
     if (waiter.entry.deadlineAt !== undefined) {
       this.#owners += 1;
-      // To look for the earliest of all whenever one comes would take quadratic time.
+      // To find the earliest of all with each arrival would take quadratic time.
       if (waiter.dueAt - this.#needMs < this.#armedFor) this.#disarm();
     }
     if (this.#timer === undefined) this.#arm(waiter.arrivedAt);
   }
 
   remove(waiter: LanePermit): boolean {
-    const isRemoved = this.#waiters.remove(waiter);
+    const isRemoved = this.#reserved.remove(waiter) || this.#waiters.remove(waiter);
     if (isRemoved) this.#forget(waiter);
     return isRemoved;
   }
@@ -112,27 +113,42 @@ export class LaneQueue {
     const { arrivedAt, dueAt } = waiter;
     const spareMs = Math.min(dueAt - arrivedAt - this.#needMs, this.#goneMs);
     if (now - arrivedAt > standingShare * spareMs) this.#isLate = true;
-    this.#waiters.take(waiter);
+    if (!this.#reserved.remove(waiter)) this.#waiters.take(waiter);
     this.#forget(waiter);
   }
 
   next(now: number): LanePermit | undefined {
-    return this.#waiters.next(this.isStanding(now));
+    const next = this.#waiters.next(this.isStanding(now));
+    const reserved = this.#reserved.last;
+    if (reserved === undefined) return next;
+    return next !== undefined && next.priority > reserved.priority ? next : reserved;
   }
 
-  [Symbol.iterator](): Iterator<LanePermit> {
-    return this.#waiters[Symbol.iterator]();
+  /**
+   * Reserves free permits for the next waiter, which needs more than are free now. Otherwise, where
+   * the newest or a new key is served first, lighter callers would take each one that comes back.
+   */
+  reserve(now: number): void {
+    const waiter = this.next(now);
+    if (waiter === undefined || waiter === this.#reserved.last) return;
+    this.#waiters.take(waiter);
+    this.#reserved.push(waiter);
   }
 
-  /** True if at most that many waiters are served before a newcomer would be. */
+  *[Symbol.iterator](): Generator<LanePermit> {
+    yield* this.#reserved;
+    yield* this.#waiters;
+  }
+
+  /** True if at most that many waiters are served before a newcomer. */
   hasAhead(newcomer: LanePermit, most: number): boolean {
-    return this.#waiters.size <= most || this.#waiters.hasAhead(newcomer, most);
+    return this.size <= most || this.#waiters.hasAhead(newcomer, most - this.#reserved.size);
   }
 
-  /** The waiters whose time is over, each of which its reader has to remove. */
+  /** The waiters whose time is over, each to be removed by the caller of this. */
   *overdue(now: number): Generator<[LanePermit, Lateness]> {
-    // If they are not due in order of arrival, to look for the earliest each time costs n squared.
-    for (const waiter of this.#owners > 0 ? [...this.#waiters] : []) {
+    // With deadlines of their own they are not in order, and finding each takes quadratic time.
+    for (const waiter of this.#owners > 0 ? [...this] : []) {
       const reason = this.lateness(waiter, now);
       if (reason !== undefined) yield [waiter, reason];
     }
@@ -145,26 +161,32 @@ export class LaneQueue {
 
   /** The waiter whose time is over first. */
   #earliest(): LanePermit | undefined {
-    const oldest = this.#waiters.oldest();
+    const oldest = this.#oldest();
     if (this.#owners === 0 || oldest === undefined) return oldest;
     let earliest = oldest;
-    for (const waiter of this.#waiters) if (waiter.dueAt < earliest.dueAt) earliest = waiter;
+    for (const waiter of this) if (waiter.dueAt < earliest.dueAt) earliest = waiter;
     return earliest;
   }
 
-  /** Milliseconds for which a waiter may still wait. */
+  #oldest(): LanePermit | undefined {
+    return this.#reserved.fold(this.#waiters.oldest(), (oldest, waiter) => {
+      return oldest === undefined || waiter.arrivedAt < oldest.arrivedAt ? waiter : oldest;
+    });
+  }
+
+  /** Milliseconds for which a waiter may wait on. */
   leftMs({ arrivedAt, dueAt }: LanePermit, now: number): number {
     return Math.min(dueAt - this.#needMs, arrivedAt + this.#goneMs) - now;
   }
 
-  /** The waiter that has to go when one too many waits. */
+  /** The waiter to refuse when the queue is too long. */
   surplus(newcomer: LanePermit | undefined, now: number): LanePermit | undefined {
-    return this.#waiters.surplus(newcomer, this.isStanding(now));
+    return this.#waiters.surplus(newcomer, this.isStanding(now)) ?? this.#reserved.first;
   }
 
   /**
-   * The reason why this waiter's time is over, if it is. The sums are those that the timer is set
-   * by: with a difference instead, fractions would have it fire a moment too early, for ever.
+   * The reason why this waiter's time is over, if it is. It compares the very sums that the timer
+   * is set for: rounded differently, the timer would fire a moment too early, again and again.
    */
   lateness(waiter: LanePermit, now: number): Lateness | undefined {
     if (now >= waiter.dueAt) return 'deadline';
@@ -174,22 +196,22 @@ export class LaneQueue {
     return now >= waiter.arrivedAt + this.#targetMs && this.isStanding(now) ? 'stale' : undefined;
   }
 
-  /** True if the queue stands, by the interval of CoDel or by the waits: the newest goes first. */
+  /** True if the queue is standing, by CoDel's interval or by the waits: the newest goes first. */
   isStanding(now: number): boolean {
-    if (this.#waiters.size === 0) return false;
+    if (this.size === 0) return false;
     return this.#isMeasured ? this.#isLate : now >= this.#emptyAt + this.#intervalMs;
   }
 
   #forget(waiter: LanePermit): void {
     if (waiter.entry.deadlineAt !== undefined) this.#owners -= 1;
-    if (this.#waiters.size > 0) return;
+    if (this.size > 0) return;
     this.#isLate = false;
     this.#disarm();
   }
 
-  /** Looks again when the next waiter may be due. */
+  /** Sets the timer for the next waiter whose time may be over. */
   #arm(now: number): void {
-    const oldest = this.#waiters.oldest();
+    const oldest = this.#oldest();
     const earliest = this.#earliest();
     if (oldest === undefined || earliest === undefined) return;
     const staleAt = Math.max(this.#emptyAt + this.#intervalMs, oldest.arrivedAt + this.#targetMs);

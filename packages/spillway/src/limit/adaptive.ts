@@ -4,112 +4,120 @@ import {
   errorsByChance,
   isBound,
   isUsed,
-  ReadingWindow,
+  queuedRiseMs,
   riseMs,
-  type Step,
-  waitMs,
+  SampleWindow,
+  type SizedReading,
 } from './reading.ts';
 import { Recovery } from './recovery.ts';
 import { Waste } from './waste.ts';
 
-/** Time in a queue downstream that is aimed at, in service times: some, so that no place idles. */
-const queueShare = 0.25;
-const queueShareLeast = 0.05;
-/** Time in a queue downstream, in service times, at which doubling ends. */
-const queueShareAtStart = 0.5;
-/** Share of the spread by which the quickest of the first readings differ by chance. */
+/** Queueing delay that the limit aims at, in service times, so that no place downstream idles. */
+const delayAim = 0.25;
+/** The same where the deadline leaves hardly any time to wait, and the one that ends slow start. */
+const delayAimMin = 0.05;
+const delayMaxAtStart = 0.5;
+/** Share of the spread by which the quick calls of the first readings differ by chance. */
 const chanceShare = 0.5;
 /** Readings in a row, at most, that leave open whether doubling has made a queue. */
-const doubtsMax = 2;
-/** Share of a deadline that the work itself may take, where a smaller size makes it faster. */
+const unclearMax = 2;
+/** Share of the deadline that latency may take. */
 const deadlineShare = 0.6;
-/** Share of the way to the right size that one reading goes, where readings differ by chance. */
+/** Part of the way to the fitting size that one reading goes if readings differ by chance. */
 const gain = 0.5;
-/** Largest changes by one reading, and the step of a probe. */
-const growthMost = 1.2;
-const shrinkMost = 0.5;
-const probeStep = 0.8;
-/** Share of those inside before, at most, at which the latencies are comparable. */
+/** Factors: largest growth and largest cut by one reading, and the cut of a probe. */
+const growthMax = 1.2;
+const cutMax = 0.5;
+const probeCut = 0.8;
+/** Two readings are compared if the later one has at most this share of the earlier in flight; */
 const comparedShare = 0.85;
-/** The same where the latency asks for a far smaller size: it takes more to prove it wrong. */
-const provedShare = 0.55;
-/** Readings until a probe, and until the next one where there was a queue. */
+/** or this one if the latency asks for a far smaller size: it takes more to prove that wrong. */
+const farComparedShare = 0.55;
+/** Readings from one probe to the next, without and with a queue at the last one. */
 const probeEvery = 64;
-const probeAgain = 16;
-/** Error of readings below which they do not differ by chance. */
-const errorMin = 0.05;
-const workWeight = 0.25;
-/** Comparisons in a row by which even times are known to have become longer. */
-const sameMin = 2;
-const floorWeight = 0.25;
+const probeEveryQueued = 16;
+/** Relative standard error below which service times count as even. */
+const evenError = 0.05;
+/** Weights of one reading in the service time, the baseline and the spread. */
+const serviceWeight = 0.25;
+const baselineWeight = 0.25;
 const spreadWeight = 1 / 8;
-/** Spread over the floor from which on times are uneven. */
+/** Comparisons in a row that prove even service times to have become longer. */
+const longerMin = 2;
+/** Spread over baseline above which service times count as uneven. */
 const unevenShare = 0.5;
-/** Share of a size that was right with which a downstream is tried that failed. */
+/** Part of the goal at which a recovery from being stuck begins. */
 const restartShare = 0.4;
-/** Share of work that is late from which on the size shrinks. */
-const lateMost = 0.5;
-/** Share of late work, at least, and rise of the quickest, at most, where some calls hang. */
-const splitShare = 0.2;
-const quickMost = 1.5;
+/** Share of late work from which on the size is cut. */
+const lateMax = 0.5;
+/** Some calls hang by themselves if this share is late, and the quick ones rose no more than so. */
+const hangingShare = 0.2;
+const quickRiseMax = 1.5;
+
 /**
- * Finds how much work at once a downstream bears within a deadline.
+ * Finds how much work a downstream bears in flight at once within a deadline.
  *
- * Time in a queue downstream is added to each call, also to the quickest. So the latency of the
- * quickest eighth tells of a queue long before the mean does, whose differences are mostly those of
- * the service times: with exponential times and 24 samples the mean has an error of 0.2 service
- * times, and the quickest eighth one of 0.08. Its rise over the `floor`, its value without a queue,
- * is the time in the queue, and Little's law gives the size at which a quarter of a service time
- * would be left of it.
+ * A queue downstream delays every call alike, the quickest, too. So the latency of the quick calls
+ * (an eighth is quicker) shows a queueing delay long before the mean does, which differs by chance:
+ * with exponential service times and 24 samples the standard error of the mean is 0.2 service
+ * times, that of the quick calls 0.08. Their rise over the baseline, which is their latency without
+ * a queue, is the queueing delay. Little's law then gives the fitting size: the one at which a
+ * quarter of a service time is left of that delay.
  *
- * The first calls of all meet nobody else, so they give the floor. It falls by itself. It rises
- * when the size became smaller, because of a rise or for a probe, and the latency did not fall with
- * it: then there was no queue.
+ * The states:
  *
- * While half of the work or more ends too late the size shrinks, whatever the latency says. Work
- * that was cut short gives a lower bound: it counts with the time it took if that is more than
- * usual, and says nothing otherwise, so that nobody can shrink the limit by cancelling calls. When
- * hardly any work ends in time the limit is stuck: its lane then only lets a few callers try.
+ * - Slow start (`#isSlowStart`): the first calls meet no others, so the first reading gives the
+ *   baseline. Then the size doubles with each reading until a queueing delay shows.
+ * - Steady: each reading moves the size towards the fitting one. The baseline falls by itself, but
+ *   a service that became slower looks like a queue. So now and then a probe cuts the size.
+ * - Comparing (`#beforeCut`): after a cut, the next reading with clearly fewer in flight is
+ *   compared with the one before. Latency that fell with the size was a queueing delay; latency
+ *   that did not is the service's own, and the baseline rises.
+ * - Backing off: a reading with half of the work late cuts the size, whatever the latency is.
+ * - Recovering (`Recovery`): once work ends in time again, the size doubles back to the goal.
+ * - Holding (`Drops`): the size waits until shares of refusals by the downstream are compared.
+ * - Stuck (`Waste`): hardly any work ends in time. The lane lets only single callers try.
+ *
+ * Work that was cut short gives a lower bound of its latency: it counts if that is more than usual,
+ * and says nothing otherwise, so that nobody can shrink the limit by cancelling calls.
  */
 export class AdaptiveLimit implements Limit {
   #sizeMax: number;
-  /** Milliseconds within which work is of use: its deadline, or less if callers leave before. */
+  /** Milliseconds within which work is of use: its deadline, or less if callers leave sooner. */
   deadlineMs: number;
-  readonly #window = new ReadingWindow();
+  readonly #window = new SampleWindow();
   #size: number;
-  /** True while the size doubles. */
-  #isStarting = true;
-  /** Work begun before was sent at another size, and is not read. */
-  #epochAt = -Infinity;
-  /** Latency of the quickest without a queue downstream, and of all. */
-  #floorMs: number | undefined;
-  #workMs: number | undefined;
-  /** Standard error of the latter over it. */
-  #workError = 0;
-  /** Latency by the last reading: work that was cut sooner says nothing. */
-  #latencyMs = Infinity;
-  /** Last comparisons in which even times were longer than usual, and a smaller size no help. */
-  #same = 0;
-  /** Difference between the slower and the quicker calls, without a queue. */
+  /** Moment of the last change of size: work begun before it is not sampled. */
+  #sizeSetAt = -Infinity;
+  #isSlowStart = true;
+  /** Latency of the quick calls without a queue downstream. */
+  #baselineMs: number | undefined;
+  /** Mean latency without a queue, which is the service time, and its relative standard error. */
+  #serviceMs: number | undefined;
+  #serviceError = 0;
+  /** Difference of the slow calls to the quick ones, without a queue. */
   #spreadMs = 0;
-  /** Last readings that left open whether doubling has made a queue. */
-  #doubts = 0;
-  /** Last doublings that have not made work slower. */
+  /** Mean latency of the last reading: work that was cut sooner says nothing. */
+  #latencyMs = Infinity;
+  /** Last comparisons, in a row, in which even service times were longer without a queue. */
+  #longer = 0;
+  /** Last readings, in a row, that left open whether doubling has made a queue. */
+  #unclear = 0;
+  /** Last doublings, in a row, that made no queue. */
   #doublings = 0;
-  /** The step before the size was doubled. */
-  #smaller: Step | undefined;
-  /** The step before the size began to shrink. */
-  #larger: Step | undefined;
-  /** True while the size shrinks for a probe, as long as that makes work faster. */
+  /** The last reading before the size was doubled. */
+  #beforeDoubling: SizedReading | undefined;
+  /** The last reading before the size was cut, until it has been compared. */
+  #beforeCut: SizedReading | undefined;
+  /** True while a probe cuts the size, again and again for as long as latency falls with it. */
   #isProbing = false;
   #untilProbe = probeEvery;
   readonly #drops = new Drops();
   readonly #waste = new Waste();
   readonly #recovery = new Recovery();
-  /** Size at which nothing ended in time. */
-  #sizeStuck = Infinity;
+  /** Size of slow start at which the downstream became stuck. */
+  #stuckSize = Infinity;
 
-  /** Sizes are integers from 1, the first at most `sizeMax`. */
   constructor(size: number, sizeMax: number, deadlineMs: number) {
     this.#sizeMax = sizeMax;
     this.deadlineMs = deadlineMs;
@@ -124,10 +132,10 @@ export class AdaptiveLimit implements Limit {
     return Math.floor(this.#size);
   }
 
-  /** Changes the largest size, and sets the size, as far as that allows, to look on from there. */
+  /** Changes the largest size, and sets the size to go on from, as far as that allows. */
   resize(sizeMax: number, size: number, now: number): void {
     this.#sizeMax = sizeMax;
-    this.#forgetLarger();
+    this.#endComparing();
     this.#resize(size, now);
     this.#recovery.resize(this.#size, this.#sizeMax);
   }
@@ -135,217 +143,215 @@ export class AdaptiveLimit implements Limit {
   observe(sample: Sample): void {
     const { outcome, isWhole, startedAt, endedAt } = sample;
     if (outcome === 'failed') return;
-    this.#count(sample);
+    this.#countDrop(sample);
     if (outcome === 'overloaded') return;
-    if (this.#isWaste(outcome === 'ok', endedAt) || startedAt < this.#epochAt) return;
-    if (this.#drops.isTrying) return;
-    if (this.#recovery.goal > 0 && this.#goesBack(sample)) return;
-    // A lower bound below what is usual says nothing of latency, unless there was no more time.
+    if (this.#countWaste(outcome === 'ok', endedAt) || startedAt < this.#sizeSetAt) return;
+    if (this.#drops.isComparing) return;
+    if (this.#recovery.goal > 0 && this.#recover(sample)) return;
+    // A lower bound below the usual latency says nothing, unless there was no more time.
     const isShort = !isWhole && endedAt - startedAt <= this.#latencyMs;
     if (isShort && outcome !== 'late') return;
     const reading = this.#window.add(sample);
     if (reading !== undefined) this.#decide({ ...reading, size: this.#size }, endedAt);
   }
 
-  /** True while nothing ends in time: then only a few should try. */
+  /** True while hardly any work ends in time: then only single callers should try. */
   get isStuck(): boolean {
     return this.#waste.isStuck;
   }
 
-  /** Doubles the size that late work has cut, once enough ended in time; true if it did. */
-  #goesBack({ outcome, startedAt, endedAt: at }: Sample): boolean {
-    const tookMs = outcome === 'ok' ? at - startedAt : undefined;
-    const byDeadline = (deadlineShare * this.deadlineMs) / 2;
-    const most = Math.max((1 + queueShareAtStart) * (this.#workMs ?? 0), byDeadline);
-    const size = this.#recovery.count(tookMs, this.#size, most);
+  /** Doubles the size on the way back once enough work ended in time; true if it did. */
+  #recover({ outcome, startedAt, endedAt }: Sample): boolean {
+    const latencyMs = outcome === 'ok' ? endedAt - startedAt : undefined;
+    const byDeadlineMs = (deadlineShare * this.deadlineMs) / 2;
+    const mostMs = Math.max((1 + delayMaxAtStart) * (this.#serviceMs ?? 0), byDeadlineMs);
+    const size = this.#recovery.count(latencyMs, this.#size, mostMs);
     if (size === undefined) return false;
-    this.#untilProbe = Math.max(this.#untilProbe, probeAgain);
-    this.#forgetLarger();
-    this.#resize(size, at);
+    this.#untilProbe = Math.max(this.#untilProbe, probeEveryQueued);
+    this.#endComparing();
+    this.#resize(size, endedAt);
     return true;
   }
 
-  /** Counts waste; true if nothing ended in time before, or does not from now on. */
-  #isWaste(isGood: boolean, at: number): boolean {
+  /** Counts whether work was wasted; true while the downstream is stuck, and for one end more. */
+  #countWaste(isGood: boolean, at: number): boolean {
     const wasStuck = this.isStuck;
     if (!this.#waste.count(isGood)) return wasStuck;
     this.#recovery.fail();
-    this.#forgetLarger();
+    this.#endComparing();
     const { goal } = this.#recovery;
-    // A downstream that failed at a size that was right will do again, step by step.
-    this.#isStarting = this.#size > goal;
-    if (this.#isStarting) this.#sizeStuck = this.#size;
-    this.#resize(this.#isStarting ? this.#size / 2 : goal * restartShare, at);
+    // Without a proven size that is larger, the size itself was wrong, and is searched anew.
+    this.#isSlowStart = this.#size > goal;
+    if (this.#isSlowStart) this.#stuckSize = this.#size;
+    this.#resize(this.#isSlowStart ? this.#size / 2 : goal * restartShare, at);
     return true;
   }
 
-  #decide(now: Step, at: number): void {
-    this.#latencyMs = now.latencyMs;
+  #decide(now: SizedReading, at: number): void {
+    this.#latencyMs = now.meanMs;
     this.#untilProbe -= 1;
-    const larger = this.#larger;
-    const fit = this.#fit(now);
-    const share = fit < probeStep * this.#size ? provedShare : comparedShare;
-    const isLate = now.lateShare >= lateMost && !this.#isSplit(now);
-    if (isLate && this.#size > 1) this.#retreat(now, at);
-    else if (this.#floorMs === undefined) {
-      this.#floorMs = now.floorMs;
+    const before = this.#beforeCut;
+    const fit = this.#fittingSize(now);
+    const share = fit < probeCut * this.#size ? farComparedShare : comparedShare;
+    const isLate = now.lateShare >= lateMax && !this.#haveSomeHung(now);
+    if (isLate && this.#size > 1) this.#backOff(now, at);
+    else if (this.#baselineMs === undefined) {
+      this.#baselineMs = now.quickMs;
       this.#spreadMs = now.spreadMs;
-    } else if (larger !== undefined && now.inside <= share * larger.inside) {
-      this.#compare(larger, now, this.#floorMs, at);
+    } else if (before !== undefined && now.inside <= share * before.inside) {
+      this.#compare(before, now, this.#baselineMs, at);
     } else if (this.size === 1 && fit < this.#size) {
-      this.#learnAlone(now, this.#floorMs);
-    } else this.#adjust(now, this.#floorMs, at);
+      this.#learnAlone(now, this.#baselineMs);
+    } else this.#adjust(now, this.#baselineMs, at);
   }
 
-  /** Learns at the smallest size, where there is nobody to wait for: the service is slower. */
-  #learnAlone(now: Step, before: number): void {
-    this.#isStarting = true;
-    this.#smaller = undefined;
-    this.#doubts = 0;
-    this.#forgetLarger();
-    const { floorMs, latencyMs, spreadMs, error } = now;
-    this.#spreadMs = (this.#spreadMs + spreadMs) / 2;
-    this.#floorMs = error < errorMin ? floorMs : (before + floorMs) / 2;
-    this.#workMs = error < errorMin ? latencyMs : ((this.#workMs ?? latencyMs) + latencyMs) / 2;
+  /** Learns at size 1, where no call waits for another: the service has become slower. */
+  #learnAlone(now: SizedReading, baselineMs: number): void {
+    this.#isSlowStart = true;
+    this.#beforeDoubling = undefined;
+    this.#unclear = 0;
+    this.#endComparing();
+    const { quickMs, meanMs } = now;
+    const isEven = now.error < evenError;
+    this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
+    this.#baselineMs = isEven ? quickMs : (baselineMs + quickMs) / 2;
+    this.#serviceMs = isEven ? meanMs : ((this.#serviceMs ?? meanMs) + meanMs) / 2;
   }
 
-  /** Shrinks because too much work is late: latency does not show it without a floor. */
-  #retreat(now: Step, at: number): void {
-    this.#isStarting = false;
+  /** Cuts the size since too much work is late: latency does not show that without a baseline. */
+  #backOff(now: SizedReading, at: number): void {
+    this.#isSlowStart = false;
     this.#recovery.fail();
-    this.#forgetLarger();
-    this.#resize(Math.min(this.#size, now.inside) * probeStep, at);
+    this.#endComparing();
+    this.#resize(Math.min(this.#size, now.inside) * probeCut, at);
   }
 
-  /** Goes towards the size that fits. */
-  #adjust(now: Step, before: number, at: number): void {
-    const isExact = now.error < errorMin;
-    const queueMs = this.#queueMs(now);
-    const workMs = Math.max(now.latencyMs - queueMs, now.latencyMs / 8);
-    if (now.floorMs < before) {
-      this.#floorMs = isExact ? now.floorMs : before + (now.floorMs - before) * floorWeight;
+  /** Moves the size towards the fitting one, or begins a probe. */
+  #adjust(now: SizedReading, baselineMs: number, at: number): void {
+    const isEven = now.error < evenError;
+    const delayMs = this.#delayMs(now);
+    const serviceMs = Math.max(now.meanMs - delayMs, now.meanMs / 8);
+    if (now.quickMs < baselineMs) {
+      const stepMs = (now.quickMs - baselineMs) * baselineWeight;
+      this.#baselineMs = isEven ? now.quickMs : baselineMs + stepMs;
     }
-    if (queueMs <= queueShare * workMs) {
+    if (delayMs <= delayAim * serviceMs) {
       this.#spreadMs += (now.spreadMs - this.#spreadMs) * spreadWeight;
       this.#recovery.prove(this.#size, now.inside);
     }
-    const freeMs = this.#freeMs(now, queueMs, workMs);
-    if (this.#isStarting && this.#starts(now, freeMs, before, at)) return;
-    this.#learn(workMs, now);
+    const spareMs = this.#spareDelayMs(now, delayMs, serviceMs);
+    if (this.#isSlowStart && this.#slowStart(now, spareMs, baselineMs, at)) return;
+    this.#learnService(serviceMs, now);
     const size = this.#size;
-    const fit = this.#fit(now);
-    const wanted = isExact || fit > size ? fit : size + (fit - size) * gain;
+    const fit = this.#fittingSize(now);
+    const wanted = isEven || fit > size ? fit : size + (fit - size) * gain;
     if (fit < size) {
-      this.#isStarting = false;
-      if (!isBound(now) && queueMs < workMs) return;
-      this.#larger ??= now;
+      this.#isSlowStart = false;
+      if (!isBound(now) && delayMs < serviceMs) return;
+      this.#beforeCut ??= now;
       this.#recovery.shrink();
-      this.#resize(Math.max(wanted, size * shrinkMost), at);
+      this.#resize(Math.max(wanted, size * cutMax), at);
       return;
     }
-    this.#forgetLarger();
+    this.#endComparing();
     if (isUsed(now) && this.#untilProbe <= 0) {
       this.#untilProbe = probeEvery;
       this.#isProbing = true;
-      this.#shrink(now, at);
+      this.#beforeCut = now;
+      this.#resize(size * probeCut, at);
     } else {
-      const most = Math.max(size + 1, growthMost * size);
-      this.#resize(Math.min(wanted, most), at);
+      this.#resize(Math.min(wanted, Math.max(size + 1, growthMax * size)), at);
     }
   }
 
-  /** Doubles the size, or reads once more if a queue may be chance; false if there is a queue. */
-  #starts(now: Step, freeMs: number, before: number, at: number): boolean {
-    const byChanceMs = chanceShare * Math.max(now.spreadMs, this.#spreadMs);
-    const isFree = freeMs > 0;
-    if (!isFree && (this.#doubts >= doubtsMax || freeMs <= -byChanceMs)) return false;
-    this.#doubts = isFree ? 0 : this.#doubts + 1;
-    if (!isFree && this.#smaller !== undefined) return true;
-    // Quick calls come back first, and make the floor of the first readings too low.
-    this.#floorMs = (before + now.floorMs) / 2;
+  /** Doubles the size, or reads once more if a delay may be chance; false if there is a queue. */
+  #slowStart(now: SizedReading, spareMs: number, baselineMs: number, at: number): boolean {
+    const chanceMs = chanceShare * Math.max(now.spreadMs, this.#spreadMs);
+    const isFree = spareMs > 0;
+    if (!isFree && (this.#unclear >= unclearMax || spareMs <= -chanceMs)) return false;
+    this.#unclear = isFree ? 0 : this.#unclear + 1;
+    if (!isFree && this.#beforeDoubling !== undefined) return true;
+    // Quick calls come back first, so the first readings make the baseline too low.
+    this.#baselineMs = (baselineMs + now.quickMs) / 2;
     this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
-    this.#learn(now.latencyMs - Math.max(0, now.floorMs - before), now);
+    this.#learnService(now.meanMs - Math.max(0, now.quickMs - baselineMs), now);
     if (isFree && isUsed(now)) this.#double(now, at);
     return true;
   }
 
-  /** Time in a queue that doubling may still make; 0 or less if there is a queue already. */
-  #freeMs(now: Step, queueMs: number, workMs: number): number {
-    const smaller = this.#smaller;
-    if (smaller === undefined || now.inside < smaller.inside / comparedShare) {
-      return queueShareAtStart * workMs - queueMs;
+  /** Queueing delay that slow start may still add; 0 or less if there is too much already. */
+  #spareDelayMs(now: SizedReading, delayMs: number, serviceMs: number): number {
+    const before = this.#beforeDoubling;
+    if (before === undefined || now.inside < before.inside / comparedShare) {
+      return delayMaxAtStart * serviceMs - delayMs;
     }
-    return waitMs(smaller, now) / 2 - riseMs(smaller, now);
+    return queuedRiseMs(before, now) / 2 - riseMs(before, now);
   }
 
-  #learn(workMs: number, { error }: Step): void {
-    const before = this.#workMs;
-    const weight = before === undefined ? 1 : workWeight;
-    this.#workMs = (1 - weight) * (before ?? 0) + weight * workMs;
-    this.#workError = Math.hypot((1 - weight) * this.#workError, weight * error);
+  #learnService(serviceMs: number, { error }: SizedReading): void {
+    const weight = this.#serviceMs === undefined ? 1 : serviceWeight;
+    this.#serviceMs = (1 - weight) * (this.#serviceMs ?? 0) + weight * serviceMs;
+    this.#serviceError = Math.hypot((1 - weight) * this.#serviceError, weight * error);
   }
 
-  #double(now: Step, at: number): void {
-    // Where bursts were not slower for being larger, the next step may be larger as well.
-    const isFree = now.isBurst && this.#queueMs(now) < queueShareLeast * now.latencyMs;
+  #double(now: SizedReading, at: number): void {
+    // Where larger bursts were not slower, the next step may be larger as well.
+    const isFree = now.isBurst && this.#delayMs(now) < delayAimMin * now.meanMs;
     this.#doublings = isFree ? this.#doublings + 1 : 1;
-    // The latency is to stay within what is allowed, even if all that is added waits.
-    const growth = Math.max(1, (deadlineShare * this.deadlineMs) / now.latencyMs);
+    // Latency has to stay below its share of the deadline even if all that is added waits.
+    const growth = Math.max(1, (deadlineShare * this.deadlineMs) / now.meanMs);
     const size = this.#size * Math.min(2, growth ** this.#doublings);
-    if (size > 0.7 * this.#sizeStuck || this.#size >= this.#sizeMax) this.#isStarting = false;
-    else {
-      this.#smaller = now;
-      this.#resize(size, at);
-    }
+    this.#isSlowStart = size <= 0.7 * this.#stuckSize && this.#size < this.#sizeMax;
+    if (!this.#isSlowStart) return;
+    this.#beforeDoubling = now;
+    this.#resize(size, at);
   }
 
-  /** Finds out whether there was a queue at a larger size: then the latency fell with the size. */
-  #compare(larger: Step, now: Step, before: number, at: number): void {
-    const hasFallen = riseMs(now, larger) > waitMs(now, larger) / 2;
-    const workMs = this.#workMs ?? 0;
-    const isFree = this.#queueMs(now) <= queueShare * workMs;
-    if (hasFallen && isFree) this.#recovery.prove(this.#size, now.inside);
-    const slower = this.#slowerMost(now, before);
-    const floorMs = (before + Math.min(now.floorMs, before * slower)) / 2;
-    this.#floorMs = hasFallen ? Math.min(before, floorMs) : floorMs;
-    // Even times would never be learnt otherwise: all beyond what was usual is put down to a queue.
-    const isEven = Math.max(larger.error, now.error) < errorMin;
-    const isSame = isEven && !hasFallen && now.latencyMs > workMs;
-    this.#same = isSame ? this.#same + 1 : 0;
-    const isSlower = this.#same >= sameMin;
+  /** Finds out whether there was a queue before the cut: then the latency fell with the size. */
+  #compare(before: SizedReading, now: SizedReading, baselineMs: number, at: number): void {
+    const hasFallen = riseMs(now, before) > queuedRiseMs(now, before) / 2;
+    const serviceMs = this.#serviceMs ?? 0;
+    if (hasFallen && this.#delayMs(now) <= delayAim * serviceMs) {
+      this.#recovery.prove(this.#size, now.inside);
+    }
+    const slowdown = this.#slowdownMax(now, baselineMs);
+    const raisedMs = (baselineMs + Math.min(now.quickMs, baselineMs * slowdown)) / 2;
+    this.#baselineMs = hasFallen ? Math.min(baselineMs, raisedMs) : raisedMs;
+    // All that even times have more than usual is put down to a queue: only this corrects it.
+    const areEven = Math.max(before.error, now.error) < evenError;
+    const areLonger = areEven && !hasFallen && now.meanMs > serviceMs;
+    this.#longer = areLonger ? this.#longer + 1 : 0;
+    const isSlower = this.#longer >= longerMin;
     if (!hasFallen) {
       this.#spreadMs = (this.#spreadMs + now.spreadMs) / 2;
-      const workMsMax = slower === Infinity ? workMs : workMs * slower;
-      this.#workMs = Math.max(workMs, (workMs + Math.min(now.latencyMs, workMsMax)) / 2);
+      const mostMs = slowdown === Infinity ? serviceMs : serviceMs * slowdown;
+      this.#serviceMs = Math.max(serviceMs, (serviceMs + Math.min(now.meanMs, mostMs)) / 2);
     }
-    if (isSlower) this.#floorMs = Math.max(floorMs, now.floorMs);
-    if (isSlower || now.floorMs > before + workMs) this.#workMs = now.latencyMs;
-    this.#untilProbe = hasFallen ? probeAgain : probeEvery;
+    if (isSlower) this.#baselineMs = Math.max(raisedMs, now.quickMs);
+    if (isSlower || now.quickMs > baselineMs + serviceMs) this.#serviceMs = now.meanMs;
+    this.#untilProbe = hasFallen ? probeEveryQueued : probeEvery;
+    const cutSize = now.size * probeCut;
     if (hasFallen && this.#isProbing) {
-      this.#shrink(now, at);
+      this.#beforeCut = now;
+      this.#resize(cutSize, at);
       return;
     }
-    this.#forgetLarger();
-    const fit = Math.max(this.#fit(larger), this.#fit(now));
-    this.#resize(Math.max(fit, now.size * probeStep), at);
+    this.#endComparing();
+    const fit = Math.max(this.#fittingSize(before), this.#fittingSize(now));
+    this.#resize(Math.max(fit, cutSize), at);
   }
 
   /**
-   * Factor, at most, by which uneven times became longer, by their spread: a queue adds the same to
-   * all, and in a service that became slower the slow calls differ more from the quick ones.
+   * Factor by which uneven service times became longer at most, by their spread: a queue delays all
+   * calls alike, but in a slower service the slow calls differ more from the quick ones.
    */
-  #slowerMost({ spreadMs }: Step, before: number): number {
-    const isUneven = Math.min(spreadMs, this.#spreadMs) > unevenShare * before;
-    return isUneven ? spreadMs / this.#spreadMs : Infinity;
+  #slowdownMax({ spreadMs }: SizedReading, baselineMs: number): number {
+    const areUneven = Math.min(spreadMs, this.#spreadMs) > unevenShare * baselineMs;
+    return areUneven ? spreadMs / this.#spreadMs : Infinity;
   }
 
-  #shrink(now: Step, at: number): void {
-    this.#larger = now;
-    this.#resize(now.size * probeStep, at);
-  }
-
-  #forgetLarger(): void {
-    this.#larger = undefined;
+  #endComparing(): void {
+    this.#beforeCut = undefined;
     this.#isProbing = false;
   }
 
@@ -353,35 +359,34 @@ export class AdaptiveLimit implements Limit {
    * True if some calls are late while the others are as quick as without a queue: those hang by
    * themselves, and a smaller size would only refuse more of the others.
    */
-  #isSplit({ lateShare, floorMs }: Step): boolean {
-    return lateShare >= splitShare && floorMs <= quickMost * (this.#floorMs ?? 0);
+  #haveSomeHung({ lateShare, quickMs }: SizedReading): boolean {
+    return lateShare >= hangingShare && quickMs <= quickRiseMax * (this.#baselineMs ?? 0);
   }
 
-  /** Time in a queue: the rise of the quickest, or of all beyond what chance explains. */
-  #queueMs(step: Step): number {
-    const { floorMs, latencyMs, error } = step;
-    if (this.#isSplit(step)) return Math.max(0, floorMs - (this.#floorMs ?? floorMs));
-    const byChance = errorsByChance * Math.hypot(error, this.#workError);
-    const usualMs = (this.#workMs ?? latencyMs) * (1 + byChance);
-    return Math.max(0, floorMs - (this.#floorMs ?? floorMs), latencyMs - usualMs);
+  /** The queueing delay: the rise of the quick calls, or of the mean beyond chance. */
+  #delayMs(reading: SizedReading): number {
+    const { quickMs, meanMs, error } = reading;
+    const quickRiseMs = Math.max(0, quickMs - (this.#baselineMs ?? quickMs));
+    if (this.#haveSomeHung(reading)) return quickRiseMs;
+    const byChance = errorsByChance * Math.hypot(error, this.#serviceError);
+    const usualMs = (this.#serviceMs ?? meanMs) * (1 + byChance);
+    return Math.max(quickRiseMs, meanMs - usualMs);
   }
 
-  /** The size that Little's law asks for, with a short queue, by a step. */
-  #fit(step: Step): number {
-    const workMs = this.#workMs ?? step.latencyMs;
-    const queueMs = this.#queueMs(step);
-    const used = isBound(step) ? step.size : step.inside;
-    const room = (deadlineShare * this.deadlineMs) / workMs - 1;
-    const aim = Math.max(queueShareLeast, Math.min(queueShare, room));
-    return (used * (1 + aim)) / (1 + queueMs / workMs);
+  /** The size that Little's law gives for the queueing delay that the limit aims at. */
+  #fittingSize(reading: SizedReading): number {
+    const serviceMs = this.#serviceMs ?? reading.meanMs;
+    const used = isBound(reading) ? reading.size : reading.inside;
+    const room = (deadlineShare * this.deadlineMs) / serviceMs - 1;
+    const aim = Math.max(delayAimMin, Math.min(delayAim, room));
+    return (used * (1 + aim)) / (1 + this.#delayMs(reading) / serviceMs);
   }
 
-  /** Counts a refusal of the other side, or an end without one, and takes the size it asks for. */
-  #count(sample: Sample): void {
-    const size = this.#drops.count(sample, this.#size, this.#workMs ?? 0);
+  #countDrop(sample: Sample): void {
+    const size = this.#drops.count(sample, this.#size, this.#serviceMs ?? 0);
     if (size === undefined) return;
-    this.#isStarting = false;
-    this.#forgetLarger();
+    this.#isSlowStart = false;
+    this.#endComparing();
     this.#resize(size, sample.endedAt);
   }
 
@@ -389,7 +394,7 @@ export class AdaptiveLimit implements Limit {
     const before = this.size;
     this.#size = Math.min(this.#sizeMax, Math.max(1, size));
     if (this.size === before) return;
-    this.#epochAt = at;
+    this.#sizeSetAt = at;
     this.#window.open(this.size > before);
   }
 }

@@ -1,123 +1,137 @@
 import type { Sample } from './limit.ts';
 
-/** Part of the size that is left after a refusal. */
-const cutShare = 0.9;
-/** Ends without a refusal after which the size is borne, and in mean distances of refusals. */
-const calmEnds = 60;
+/** Multiplicative decrease: the part of the size that is left after a refusal. */
+const decrease = 0.9;
+/** Samples without a refusal that end the shrinking, and in mean distances of refusals. */
+const calmSamples = 60;
 const calmGaps = 5;
-/** Part of the first size, at most, at which it is known whether a smaller one helps. */
-const provedShare = 0.5;
-/** Share of the refusals before that is left, at most, where they were by load. */
-const fewerShare = 0.5;
-/** Refusals that tell their share, ends after which fewer will do, and how many may be missed. */
+/** Part of the original size, at most, at which the shares of refusals are compared. */
+const comparedShare = 0.5;
+/** Share of the earlier refusals, at most, that is left where a smaller size helps. */
+const helpedShare = 0.5;
+/** Refusals that make an estimate of their share, and samples after which fewer will do. */
 const dropsMin = 12;
-const endsMost = 150;
-const missedMin = 5;
-const followMin = 24;
-/** Share of refusals besides the usual one, and half as many again, from which on they count. */
-const strayShare = 0.02;
-const usualRise = 1.5;
+const samplesMax = 150;
+/** Refusals to be expected by now, if there was none at all, that make an estimate as well. */
+const expectedMin = 5;
+/** Refusals that update the estimate of the usual share. */
+const updateMin = 24;
+/** Refusals are more than before above 1.5 times the earlier share, and 2 % of all besides. */
+const riseMin = 1.5;
+const riseShareMin = 0.02;
+/** Weight of one estimate in the usual share. */
 const usualWeight = 0.25;
 
 /**
- * The refusals of the other side (429, 503, 504), for each of which the size shrinks a little.
- * Those by load become fewer with it. Those that do not have another reason, such as a replica that
- * is down or a client over its quota: to shrink for them would only refuse calls that are borne.
+ * Reacts to refusals by the downstream (429, 503, 504).
+ *
+ * - Idle: no refusals.
+ * - Shrinking: each refusal cuts the size to 0.9, until the refusals end, or the size is half of
+ *   the original one, or less where many are refused.
+ * - Comparing: the size is held until the share of refusals is known there. If it has halved, the
+ *   refusals are by load, and the smaller size stays. If not, they have another cause, such as a
+ *   replica that is down or a client over its quota, and the original size comes back.
+ * - Tolerating: that usual share of refusals does not count, until it rises.
  */
 export class Drops {
-  #ends = 0;
+  #samples = 0;
   #drops = 0;
-  #lastAt = 0;
-  /** Moment of the last cut: what began before was sent at the old size. */
+  /** Number of samples at the last refusal. */
+  #lastDropAt = 0;
+  /** Moment of the last cut: work begun before was sent at a larger size. */
   #cutAt = -Infinity;
-  /** Size at the first refusal, until the size is borne. */
-  #first: number | undefined;
-  /** Share of refusals on the way, once the size is held to compare. */
-  #before: number | undefined;
-  /** Share of refusals that come whatever the size; 0 while that is not known. */
-  #usual = 0;
+  /** Size at the first refusal; undefined unless shrinking or comparing. */
+  #originalSize: number | undefined;
+  /** Share of refusals while shrinking; undefined unless comparing. */
+  #shareBefore: number | undefined;
+  /** Share of refusals at any size; 0 unless tolerating. */
+  #usualShare = 0;
 
-  /** True while the size is held, to be compared with larger ones. */
-  get isTrying(): boolean {
-    return this.#before !== undefined;
+  /** True while the size is held, so that refusals can be compared. */
+  get isComparing(): boolean {
+    return this.#shareBefore !== undefined;
   }
 
-  /** Counts an end at this size; gives the next size, if there is one. */
-  count({ outcome, startedAt, endedAt }: Sample, size: number, workMs: number): number | undefined {
+  /** Counts a sample at this size; gives the next size if it has to change. */
+  count(sample: Sample, size: number, serviceMs: number): number | undefined {
+    const { outcome, startedAt, endedAt } = sample;
     const isDrop = outcome === 'overloaded';
-    const isIdle = this.#first === undefined && this.#usual === 0;
-    // After a change of size, work that was begun before still fills the other side.
-    const isOld = this.#before !== undefined && startedAt < this.#cutAt + workMs;
+    const isIdle = this.#originalSize === undefined && this.#usualShare === 0;
+    // Just after a cut, work begun before it still fills the downstream.
+    const isOld = this.isComparing && startedAt < this.#cutAt + serviceMs;
     if ((isIdle && !isDrop) || isOld) return undefined;
-    this.#ends += 1;
+    this.#samples += 1;
     if (isDrop) {
       this.#drops += 1;
-      this.#lastAt = this.#ends;
+      this.#lastDropAt = this.#samples;
     }
-    if (this.#before !== undefined) return this.#judge(this.#before, size);
-    if (this.#usual > 0) this.#follow();
-    else if (isDrop && startedAt >= this.#cutAt) return this.#cut(size, endedAt);
-    else if (this.#isBorne()) this.#reset();
+    if (this.#shareBefore !== undefined) return this.#compare(this.#shareBefore, size);
+    if (this.#usualShare > 0) this.#tolerate();
+    else if (isDrop && startedAt >= this.#cutAt) return this.#shrink(size, endedAt);
+    else if (this.#isOver()) this.#reset();
     return undefined;
   }
 
-  /** True if refusals are so rare that nothing has to be compared. */
-  #isBorne(): boolean {
-    const calm = Math.max(calmEnds, (calmGaps * this.#ends) / this.#drops);
-    return this.#ends - this.#lastAt >= calm || this.#ends >= 2 * endsMost;
+  /** True if refusals have become so rare that nothing has to be compared. */
+  #isOver(): boolean {
+    const calm = Math.max(calmSamples, (calmGaps * this.#samples) / this.#drops);
+    return this.#samples - this.#lastDropAt >= calm || this.#samples >= 2 * samplesMax;
   }
 
-  /** Shrinks a little, or holds the size if it is small enough to be compared. */
-  #cut(size: number, now: number): number | undefined {
-    this.#first ??= size;
-    const share = this.#drops / this.#ends;
-    // Whoever refuses much may bear far less.
-    const part = Math.min(provedShare, (1 - share) ** 2);
-    const isFar = size <= Math.max(1, this.#first * part);
-    if (!isFar) {
+  /** Cuts the size a little, or holds it if it is small enough to compare. */
+  #shrink(size: number, now: number): number | undefined {
+    this.#originalSize ??= size;
+    const share = this.#drops / this.#samples;
+    // A downstream that refuses much may bear far less than half.
+    const part = Math.min(comparedShare, (1 - share) ** 2);
+    if (size > Math.max(1, this.#originalSize * part)) {
       this.#cutAt = now;
-      return Math.max(1, size * cutShare);
+      return Math.max(1, size * decrease);
     }
     if (this.#drops < dropsMin) return undefined;
     this.#cutAt = now;
-    this.#before = share;
-    this.#ends = 0;
+    this.#shareBefore = share;
+    this.#samples = 0;
     this.#drops = 0;
     return size;
   }
 
-  /** Decides whether a smaller size was refused less; goes back to the first one if not. */
-  #judge(before: number, size: number): number | undefined {
-    const most = (this.#drops === 0 ? missedMin : dropsMin) / before;
-    if (this.#drops < dropsMin && this.#ends < Math.min(endsMost, most)) return undefined;
-    const share = this.#drops / this.#ends;
-    if (share > strayShare + usualRise * before) {
-      // More than before: the other side has become worse meanwhile, so that says nothing yet.
-      this.#before = undefined;
+  /** Gives the original size back if the smaller one is refused as much. */
+  #compare(before: number, size: number): number | undefined {
+    const enough = (this.#drops === 0 ? expectedMin : dropsMin) / before;
+    const isKnown = this.#drops >= dropsMin || this.#samples >= Math.min(samplesMax, enough);
+    if (!isKnown) return undefined;
+    const share = this.#drops / this.#samples;
+    if (isRise(share, before)) {
+      // The downstream became worse meanwhile, so the comparison says nothing: shrink on.
+      this.#shareBefore = undefined;
       return undefined;
     }
-    const first = this.#first ?? size;
+    const original = this.#originalSize ?? size;
     this.#reset();
-    if (share <= fewerShare * before) return undefined;
-    this.#usual = share;
-    return first;
+    if (share <= helpedShare * before) return undefined;
+    this.#usualShare = share;
+    return original;
   }
 
-  /** Follows the usual share, and hears when there are more. */
-  #follow(): void {
-    if (this.#drops < followMin && this.#ends < 2 * endsMost) return;
-    const share = this.#drops / this.#ends;
-    const isMore = share > strayShare + usualRise * this.#usual;
-    const usual = this.#usual + (share - this.#usual) * usualWeight;
-    this.#usual = isMore || usual < strayShare ? 0 : usual;
+  /** Follows the usual share, and forgets it when it rises or is as good as nothing. */
+  #tolerate(): void {
+    if (this.#drops < updateMin && this.#samples < 2 * samplesMax) return;
+    const share = this.#drops / this.#samples;
+    const usual = this.#usualShare + (share - this.#usualShare) * usualWeight;
+    this.#usualShare = isRise(share, this.#usualShare) || usual < riseShareMin ? 0 : usual;
     this.#reset();
   }
 
   #reset(): void {
-    this.#ends = 0;
+    this.#samples = 0;
     this.#drops = 0;
-    this.#lastAt = 0;
-    this.#first = undefined;
-    this.#before = undefined;
+    this.#lastDropAt = 0;
+    this.#originalSize = undefined;
+    this.#shareBefore = undefined;
   }
+}
+
+function isRise(share: number, before: number): boolean {
+  return share > riseShareMin + riseMin * before;
 }

@@ -1,92 +1,92 @@
 import type { Sample } from './limit.ts';
 
-/** Samples of a burst that are enough if they took about the same time. */
-const samplesLeast = 8;
+/** Samples that a whole burst needs if they differ little. */
+const burstSamplesMin = 8;
 const samplesMin = 16;
 const samplesMax = 24;
-/** Relative error at which a reading is good enough; noisier traffic is read for longer. */
+/** Relative standard error of the mean above which a reading takes `samplesMax` samples. */
 const errorMax = 0.1;
-/** Errors of a reading by which the mean may differ by chance. */
+/** Standard errors by which two means may differ by chance. */
 export const errorsByChance = 2;
-/** Share of its size above which a limit binds: below it, a smaller one is not called for. */
+/** Share of the size in use from which on the limit, and not the demand, bounds it. */
 const boundShare = 0.87;
-/** Share of a round trip that is left out where the last samples took about the same time. */
-const evenShare = 0.3;
-/** Ends in a row, with nobody who comes meanwhile, that are taken for the end of a burst. */
+/** Part of a round trip that is skipped where the last latencies differed little. */
+const evenSkip = 0.3;
+/** Samples in a row, each with fewer in flight, after which a burst counts as draining. */
 const fallsMin = 4;
-const fallsMost = 8;
-/** Work that takes no time at all is not infinitely fast. */
+const fallsMax = 8;
+/** Latency of work that takes no time at all: it is not infinitely fast. */
 const latencyMsMin = 0.001;
 
 /** The summary of a window of samples. */
 export interface Reading {
-  /** The mean without the lowest and the highest eighth: a few cache hits do not sway it. */
-  readonly latencyMs: number;
-  /** Latency of the quickest: an eighth was quicker. Time in a queue is added to theirs too. */
-  readonly floorMs: number;
-  /** Difference between the slower and the quicker: time in a queue is added to both. */
+  /** Mean latency, without the lowest and the highest eighth: a few cache hits do not sway it. */
+  readonly meanMs: number;
+  /** Latency of the quick calls: an eighth was quicker. A queue delays these, too. */
+  readonly quickMs: number;
+  /** Difference of the slow calls (upper quartile) to the quick ones: no queue changes it. */
   readonly spreadMs: number;
-  /** Permits in use, on average: by Little's law, throughput times latency. */
+  /** Mean number in flight: by Little's law, throughput times latency. */
   readonly inside: number;
-  /** Standard error of the latency over the latency. */
+  /** Standard error of the mean latency, relative to it. */
   readonly error: number;
   /** Share of the work that did not end in time. */
   readonly lateShare: number;
-  /** True if all calls of a burst were read, from the first to the last. */
+  /** True if it covers all calls of a burst, from the first to the last. */
   readonly isBurst: boolean;
 }
 
-/** A reading, and the size it was taken at. */
-export interface Step extends Reading {
+/** A reading, and the size at which it was taken. */
+export interface SizedReading extends Reading {
   readonly size: number;
 }
 
-/** Rise of the latency: that of the quickest, or that of all beyond what chance explains. */
+/** Rise of latency with the size: of the quick calls, or of the mean beyond chance. */
 export function riseMs(smaller: Reading, larger: Reading): number {
-  const errorMs = Math.hypot(smaller.error * smaller.latencyMs, larger.error * larger.latencyMs);
-  const riseOfAllMs = larger.latencyMs - smaller.latencyMs - errorsByChance * errorMs;
-  return Math.max(larger.floorMs - smaller.floorMs, riseOfAllMs);
+  const errorMs = Math.hypot(smaller.error * smaller.meanMs, larger.error * larger.meanMs);
+  const meanRiseMs = larger.meanMs - smaller.meanMs - errorsByChance * errorMs;
+  return Math.max(larger.quickMs - smaller.quickMs, meanRiseMs);
 }
 
-/** Rise of the latency by a queue, if all who are inside more wait in it. */
-export function waitMs(smaller: Reading, larger: Reading): number {
-  return larger.latencyMs * (1 - smaller.inside / larger.inside);
+/** Rise of latency to be expected if all that are in flight besides only wait in a queue. */
+export function queuedRiseMs(smaller: Reading, larger: Reading): number {
+  return larger.meanMs * (1 - smaller.inside / larger.inside);
 }
 
-/** True if there is so much to do that a larger size is of use. */
-export function isUsed({ inside, size }: Step): boolean {
+/** True if two thirds of the size are in use, so that a larger one may be needed. */
+export function isUsed({ inside, size }: SizedReading): boolean {
   return inside * 1.5 > Math.floor(size);
 }
 
-/** True if the limit is what keeps the number inside from growing. */
-export function isBound({ inside, size }: Step): boolean {
+/** True if the limit is what keeps the number in flight from growing. */
+export function isBound({ inside, size }: SizedReading): boolean {
   return inside >= boundShare * Math.floor(size);
 }
 
 /**
- * Gathers samples until they say something, in fixed memory.
+ * The sample window: gathers samples in fixed memory until they make a reading.
  *
- * Calls of a burst end in the order of their durations, so some that end one after the other say
- * little about all. If nobody is left inside before a reading was given, all that were begun since
- * the window was opened give one.
+ * The calls of a burst end in the order of their durations, so a few that end one after another say
+ * little about all. If the number in flight falls to 0 before the window was full, all samples
+ * since it was opened make one reading.
  */
-export class ReadingWindow {
+export class SampleWindow {
   readonly #samples = new Samples();
+  /** Samples that this reading needs. */
   #countMin = samplesMin;
-  /** All samples since the window was opened, until a reading was given. */
+  /** All samples since the window was opened, until the first reading. */
   readonly #burst = new Samples();
   #isBurstWhole = false;
-  /** Samples left out since the size has changed; none at the start, where calls meet nobody. */
+  /** Samples skipped since the window was opened; none at first, when calls meet nobody. */
   #skipped = Infinity;
-  /** True until the first reading. */
   #isFirst = true;
-  /** The last samples took about the same time, so few quick ones come first. */
+  /** True if the last latencies differed little, so that quick calls do not come back first. */
   #isEven = false;
-  #insideLast = 0;
-  /** Last samples that each left fewer inside than the one before: nobody came meanwhile. */
+  #insideBefore = 0;
+  /** Last samples that each left fewer in flight than the one before: nobody came meanwhile. */
   #falls = 0;
 
-  /** Begins anew, after the size has changed: a larger one shows after a whole round trip only. */
+  /** Begins anew at another size. A larger one shows after a whole round trip only. */
   open(isLarger: boolean): void {
     if (isLarger) this.#isEven = false;
     this.#samples.clear();
@@ -95,20 +95,20 @@ export class ReadingWindow {
     this.#skipped = 0;
   }
 
-  /** Takes one sample in; gives a reading when it completes one, and then goes on to the next. */
+  /** Adds one sample; gives a reading if that completes one, and then begins the next. */
   add(sample: Sample): Reading | undefined {
     const { inside } = sample;
-    const fall = this.#insideLast - inside;
+    const fall = this.#insideBefore - inside;
     this.#falls = fall > 0 ? this.#falls + 1 : 0;
-    this.#insideLast = inside;
+    this.#insideBefore = inside;
     if (this.#isBurstWhole) this.#burst.add(sample);
-    const fallsLeast = Math.min(fallsMost, Math.max(fallsMin, this.#skipped));
+    const fallsLeast = Math.min(fallsMax, Math.max(fallsMin, this.#skipped));
     const isDraining = this.#falls >= fallsLeast && !this.#isFirst;
-    // Only some of the ends may be looked at, so that of the last is not seen.
+    // The lane may pass on only some samples, so the very last of a burst may be missing.
     if (isDraining && inside - fall < 1) return this.#readBurst();
     if (this.#samples.count === 0) {
-      // The first to come back after a change are the quick ones, so one round trip is left out.
-      if (isDraining || this.#skipped < (this.#isEven ? evenShare : 1) * inside) {
+      // The first to come back after a change are the quick calls: one round trip is skipped.
+      if (isDraining || this.#skipped < (this.#isEven ? evenSkip : 1) * inside) {
         this.#skipped += 1;
         return undefined;
       }
@@ -127,54 +127,55 @@ export class ReadingWindow {
     }
     this.#samples.clear();
     this.#isEven = reading.error < errorMax / 4;
+    // All of these came back while a burst drained.
     if (this.#falls >= count - 1 && !this.#isEven) return undefined;
     this.#isFirst = false;
     this.#isBurstWhole = false;
     return reading;
   }
 
-  /** Gives a reading of a whole burst, or adds the next one to it if there are too few samples. */
+  /** Gives a reading of a whole burst; one that is too small is read together with the next. */
   #readBurst(): Reading | undefined {
     const reading = this.#isBurstWhole ? this.#burst.summary() : undefined;
-    const countMin = reading && reading.error < errorMax ? samplesLeast : samplesMin;
+    const countMin = reading && reading.error < errorMax ? burstSamplesMin : samplesMin;
     if (reading && this.#burst.count < countMin) {
       this.#samples.clear();
       this.#skipped = 0;
       return undefined;
     }
-    const inside = this.#burst.insideMost;
+    const inside = this.#burst.insideMax;
     this.open(true);
     return reading && { ...reading, inside, isBurst: true };
   }
 }
 
-/** Samples, of which every second is left out whenever there are too many. */
+/** Latencies in fixed memory: when it is full, every second one goes and half as many come in. */
 class Samples {
   readonly #latencies = new Float64Array(samplesMax);
-  /** Samples that are kept. */
+  /** Latencies that are kept. */
   count = 0;
-  insideMost = 0;
+  insideMax = 0;
   #all = 0;
   #late = 0;
   #insideSum = 0;
-  /** Samples out of which one is kept. */
-  #keptOf = 1;
+  /** One latency of so many is kept. */
+  #stride = 1;
 
   add({ outcome, startedAt, endedAt, inside }: Sample): void {
-    if (this.#all % this.#keptOf === 0) {
+    if (this.#all % this.#stride === 0) {
       if (this.count === samplesMax) this.#thin();
       this.#latencies[this.count] = Math.max(latencyMsMin, endedAt - startedAt);
       this.count += 1;
     }
     this.#all += 1;
     this.#insideSum += inside;
-    this.insideMost = Math.max(this.insideMost, inside);
+    this.insideMax = Math.max(this.insideMax, inside);
     if (outcome !== 'ok') this.#late += 1;
   }
 
   #thin(): void {
     this.count >>= 1;
-    this.#keptOf *= 2;
+    this.#stride *= 2;
     for (let i = 0; i < this.count; i += 1) {
       this.#latencies[i] = this.#latencies[2 * i] as number;
     }
@@ -182,25 +183,25 @@ class Samples {
 
   clear(): void {
     this.count = 0;
-    this.insideMost = 0;
+    this.insideMax = 0;
     this.#all = 0;
     this.#late = 0;
     this.#insideSum = 0;
-    this.#keptOf = 1;
+    this.#stride = 1;
   }
 
   summary(): Reading {
     const { count } = this;
     const sorted = this.#latencies.slice(0, count).sort();
     const eighth = count >> 3;
-    const latencyMs = meanOf(sorted.subarray(eighth, count - eighth));
-    const deviations = sorted.map((ms) => (ms - latencyMs) ** 2);
-    const error = Math.sqrt(meanOf(deviations) / count) / latencyMs;
-    const floorMs = sorted[eighth] as number;
-    const spreadMs = (sorted[count - 1 - (count >> 2)] as number) - floorMs;
+    const meanMs = meanOf(sorted.subarray(eighth, count - eighth));
+    const deviations = sorted.map((ms) => (ms - meanMs) ** 2);
+    const error = Math.sqrt(meanOf(deviations) / count) / meanMs;
+    const quickMs = sorted[eighth] as number;
+    const spreadMs = (sorted[count - 1 - (count >> 2)] as number) - quickMs;
     const inside = this.#insideSum / this.#all;
     const lateShare = this.#late / this.#all;
-    return { latencyMs, floorMs, spreadMs, inside, error, lateShare, isBurst: false };
+    return { meanMs, quickMs, spreadMs, inside, error, lateShare, isBurst: false };
   }
 }
 

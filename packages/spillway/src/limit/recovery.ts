@@ -1,45 +1,48 @@
-/** Size over what was in use, for a size that is known to be right. */
-const provenShare = 1.2;
-/** Ends in time, at least, after which the size doubles; one late end undoes as many. */
-const inTimeMin = 4;
-/** Failures on the way back to a size by which it is known to be too large. */
+/** Part by which a proven size exceeds the number in flight. */
+const headroom = 1.2;
+/** Successes, at least, after which the size doubles; one failure cancels as many. */
+const successesMin = 4;
+/** Failures on the way to a goal after which the goal counts as too large. */
 const failuresMax = 2;
 
-/** The way back to the last right size of a limit, after late work has cut it. */
+/**
+ * The way back after late work has cut a limit: the size doubles, step by step, up to the last size
+ * that was proven, which is the goal.
+ */
 export class Recovery {
-  /** Size to go back to; 0 if there is none. */
+  /** Size to go back to; 0 when no recovery is under way. */
   goal = 0;
-  /** Size that the last reading without much of a queue has used, until work is late. */
+  /** Size of the last reading with hardly any queueing delay; 0 after late work. */
   #proven = 0;
-  /** Size at which enough work ended in time on the way, until it fails again. */
-  #borne = 0;
+  /** Size of the last step of this recovery that succeeded; 0 if none did. */
+  #reached = 0;
   #failures = 0;
-  /** Ends in time at the size of now, less those that late ones undid. */
-  #inTime = 0;
-  /** Milliseconds that those took in all, and how many they were. */
-  #tookMs = 0;
-  #ends = 0;
+  /** Successes at the present size, less those that failures have cancelled. */
+  #score = 0;
+  /** Number of successes at the present size, and the sum of their latencies. */
+  #successes = 0;
+  #latencySumMs = 0;
 
-  /** Notes that there is hardly a queue at this size, of which so much is in use. */
+  /** Notes a reading with hardly any queueing delay. */
   prove(size: number, inside: number): void {
-    this.#proven = Math.min(size, Math.round(provenShare * inside));
+    this.#proven = Math.min(size, Math.round(headroom * inside));
     if (this.goal > 0) return;
-    this.#borne = 0;
+    this.#reached = 0;
     this.#failures = 0;
   }
 
-  /** Notes that work is late. A goal that failed twice on the way there is too large by now. */
+  /** Begins a recovery after late work, or starts it again from a smaller size. */
   fail(): void {
-    if (this.#borne > 0) this.#failures += 1;
-    const isWrong = this.#failures >= failuresMax;
-    this.goal = isWrong ? this.#borne : Math.max(this.goal, this.#proven);
-    if (isWrong) this.#failures = 0;
+    if (this.#reached > 0) this.#failures += 1;
+    const isTooLarge = this.#failures >= failuresMax;
+    this.goal = isTooLarge ? this.#reached : Math.max(this.goal, this.#proven);
+    if (isTooLarge) this.#failures = 0;
     this.#proven = 0;
-    this.#borne = 0;
-    this.#begin();
+    this.#reached = 0;
+    this.#beginStep();
   }
 
-  /** Notes that a reading found a queue on the way back: twice, and the goal is too large. */
+  /** Notes a queueing delay that made the size shrink: the second one halves the goal. */
   shrink(): void {
     if (this.goal === 0) return;
     this.#failures += 1;
@@ -49,20 +52,20 @@ export class Recovery {
   }
 
   /**
-   * Counts an end at this size; gives the next size once enough work ended in time, and so soon
-   * that twice as much would, too.
+   * Counts a sample at this size, by its latency, or undefined for a failure. Gives the next size
+   * once there were enough successes, with a mean latency of at most `latencyMsMax`.
    */
-  count(tookMs: number | undefined, size: number, tookMsMost: number): number | undefined {
-    const isGood = tookMs !== undefined;
-    this.#inTime = isGood ? this.#inTime + 1 : Math.max(0, this.#inTime - inTimeMin);
-    this.#tookMs += tookMs ?? 0;
-    if (isGood) this.#ends += 1;
-    if (this.#inTime < Math.max(inTimeMin, size)) return undefined;
-    const meanMs = this.#tookMs / this.#ends;
-    this.#begin();
-    this.#borne = size;
-    if (meanMs > tookMsMost) return undefined;
-    // Readings may have found a larger size meanwhile: that is nothing to go back from.
+  count(latencyMs: number | undefined, size: number, latencyMsMax: number): number | undefined {
+    const isSuccess = latencyMs !== undefined;
+    this.#score = isSuccess ? this.#score + 1 : Math.max(0, this.#score - successesMin);
+    this.#latencySumMs += latencyMs ?? 0;
+    if (isSuccess) this.#successes += 1;
+    if (this.#score < Math.max(successesMin, size)) return undefined;
+    const meanMs = this.#latencySumMs / this.#successes;
+    this.#beginStep();
+    this.#reached = size;
+    if (meanMs > latencyMsMax) return undefined;
+    // Readings may have found a size above the goal meanwhile; it is kept.
     const next = Math.max(size, Math.min(this.goal, 2 * size));
     if (next >= this.goal) {
       this.#proven = this.goal;
@@ -71,16 +74,16 @@ export class Recovery {
     return next;
   }
 
-  #begin(): void {
-    this.#inTime = 0;
-    this.#tookMs = 0;
-    this.#ends = 0;
+  #beginStep(): void {
+    this.#score = 0;
+    this.#latencySumMs = 0;
+    this.#successes = 0;
   }
 
-  /** Notes that the size became another, of so many at most. */
+  /** Notes a size that was set from outside, and the largest one allowed. */
   resize(size: number, sizeMax: number): void {
     this.#proven = Math.min(this.#proven, sizeMax);
-    // There is nothing to go back to once the size is as large as it may be.
+    // At the largest size there is nothing left to recover.
     this.goal = size >= sizeMax ? 0 : Math.min(this.goal, sizeMax);
   }
 }

@@ -1,11 +1,11 @@
-/** Each power of two is cut in 16: a bucket is at most 6 % wide, its middle at most 3 % off. */
+/** Each power of two has 16 buckets: one is at most 6 % wide, its middle at most 3 % off. */
 const cutBits = 4;
 const cuts = 2 ** cutBits;
 /** 2^42 microseconds are fifty days. */
 const exponentMax = 42;
 const bucketCount = (exponentMax - cutBits + 2) * cuts;
 
-/** The summary of a histogram, in the unit it was fed. All are 0 if nothing was recorded. */
+/** The summary of a histogram, in milliseconds. All are 0 if nothing was recorded. */
 export interface Quantiles {
   readonly count: number;
   readonly mean: number;
@@ -16,12 +16,12 @@ export interface Quantiles {
 }
 
 /**
- * Milliseconds in fixed memory (2.5 KiB): cheap to record, quantiles are within 3 %. It is ours,
- * since Node's histogram costs 24 ns more for each pass of a lane, and 2.4 times the memory.
+ * Milliseconds in fixed memory (2.5 KiB), with quantiles within 3 %. Node's own histogram costs
+ * 24 ns more for each pass of a lane, and 2.4 times the memory.
  */
 export class Histogram {
   readonly #buckets = new Uint32Array(bucketCount);
-  /** In no bucket: most who enter a lane wait 0, and that was a twentieth of a pass (2026-11). */
+  /** Zeros have no bucket: most waits are 0, and a bucket cost a twentieth of a pass (2026-11). */
   #zeros = 0;
   #others = 0;
   #sum = 0;
@@ -81,7 +81,7 @@ export class Histogram {
 
 function bucketOf(us: number): number {
   if (us < cuts) return us | 0;
-  // Bit tricks end at 32 bits: half an hour in microseconds. Longer times are scaled down first.
+  // Bit operations end at 32 bits, half an hour in microseconds. Longer times are scaled down.
   const shift = us < 2 ** 31 ? 0 : 16;
   const scaled = shift === 0 ? us | 0 : Math.min(us, 2 ** (exponentMax + 1) - 1) / 2 ** 16;
   const exponent = 31 - Math.clz32(scaled);

@@ -3,30 +3,30 @@ import { Histogram, type Quantiles } from './histogram.ts';
 /** End of a piece of work, as it is counted. */
 export type Ending = 'ok' | 'failed' | 'late' | 'aborted';
 
-/** The reason for turning work away; `aborted` means that the caller left while it waited. */
+/** The reason of a refusal; `aborted` means that the caller left while it waited. */
 export type Refusal = 'aborted' | 'cleared' | 'closed' | 'deadline' | 'full' | 'late' | 'stale';
 
 export interface MeterStats {
-  /** The number that ever came. */
+  /** Callers that ever arrived. */
   readonly arrived: number;
-  /** The number that were ever let in. */
+  /** Callers that were ever let in. */
   readonly started: number;
-  /** The number that ever ended. */
+  /** Pieces of work that ever ended. */
   readonly finished: number;
   /**
-   * The number that ended, by outcome: `ok` in time, `failed` with an error, `late` after the
+   * The same by outcome: `ok` in time, `failed` with an error, `late` after the
    * deadline, `aborted` after the caller gave up.
    */
   readonly outcomes: Readonly<Record<Ending, number>>;
-  /** The number that were ever turned away, by reason. */
+  /** Callers that were ever refused, by reason. */
   readonly refused: Readonly<Record<Refusal, number>>;
-  /** Arrivals per second (λ), over the last ten to twenty seconds, as all that follows. */
+  /** Arrivals per second (λ), over the last 10 to 20 seconds; so are all fields below. */
   readonly arrivalsPerSecond: number;
   /** Milliseconds from arrival to start. */
   readonly waitMs: Quantiles;
   /** Milliseconds from start to end (W), of work that ran to its end. */
   readonly serviceMs: Quantiles;
-  /** The number inside, averaged over time (L), as it was measured. */
+  /** Number inside, averaged over time (L), as measured. */
   readonly insideMean: number;
   /** The same by Little's law: starts per second times mean service time. */
   readonly insideByLittle: number;
@@ -34,13 +34,13 @@ export interface MeterStats {
 
 const windowMs = 10_000;
 
-/** One window of time; two of them take turns, so that what is read covers one to two windows. */
+/** One window of time. Two take turns, so that the numbers cover one to two windows. */
 class Window {
   startedAt = 0;
   arrived = 0;
   /**
-   * The integral of how many were inside over time. While the window is the current one, those who
-   * are inside now are to be added, each from its beginning on: so a start or an end is one sum.
+   * The integral of the number inside over time. In the current window the callers inside now still
+   * have to be added (`#insideNowMs`), so that a start or an end costs one addition.
    */
   insideMs = 0;
   readonly waits = new Histogram();
@@ -55,11 +55,11 @@ class Window {
   }
 }
 
-/** Counts what passes through a lane, in fixed memory, at some 50 ns for all of a passage. */
+/** Counts the callers of a lane in fixed memory, at some 50 ns for each. */
 export class Meter {
   #current = new Window();
   #previous = new Window();
-  /** The counts of the windows that are over. */
+  /** Counts of windows that are over. */
   #arrived = 0;
   #started = 0;
   readonly #ended: Record<Ending, number> = { ok: 0, failed: 0, late: 0, aborted: 0 };
@@ -99,7 +99,7 @@ export class Meter {
     this.#inside -= 1;
   }
 
-  /** Counts work that is over, when its start and its length are known only then. */
+  /** Counts work at its end, if nothing was known of it before. */
   pass(
     now: number,
     ending: Ending,
@@ -117,8 +117,8 @@ export class Meter {
   }
 
   /**
-   * Milliseconds until a caller that comes now would be served: after the queue, at the observed
-   * rate of service. Undefined until work has ended, since nothing is known before.
+   * Milliseconds until a caller that comes now would be served, behind the queue, at the measured
+   * rate of service. Undefined while no work has ended.
    */
   retryAfterMs(waiting: number, permits: number): number | undefined {
     const { count, sum } = Histogram.total([this.#current.services, this.#previous.services]);
@@ -138,7 +138,7 @@ export class Meter {
     this.#previous = this.#current;
     this.#current = old;
     old.begin(now);
-    // After a long silence, what was before it says nothing about now.
+    // After a long silence, both windows are out of date.
     if (now - this.#previous.startedAt >= 2 * windowMs) this.#rotate(now);
   }
 

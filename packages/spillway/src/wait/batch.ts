@@ -8,19 +8,18 @@ import { Deadlines } from './deadlines.ts';
 import { Ring } from './ring.ts';
 import { rejectSoon, Waiter } from './wait-queue.ts';
 
-/** One item on its way, which the call answers with `grant` or `refuse`. */
+/** One item and its caller; the call answers it with `grant` or `refuse`. */
 export class BatchEntry<Item, Result> extends Waiter<Result> {
   readonly item: Item;
   readonly dueAt: number;
   /** Costs a fifth of what `AsyncLocalStorage.snapshot` does (2026-11). */
   readonly #context = new AsyncResource('BatchEntry');
   /**
-   * True if the write of a caller that leaves now may have been done: a retryable SpillwayError, as
-   * of its deadline, is then marked as not retryable. `take` sets it; a call that only prepares at
-   * first may set it back until it writes.
+   * True if the item may have been written when its caller leaves now: an error such as that of the
+   * deadline is then marked as not retryable. `take` sets it; a call that takes before it is ready
+   * to write may set it back until then.
    */
   mayBeDone = false;
-  /** Made when somebody asks for it. */
   #leaving: AbortController | undefined = undefined;
   #gone: { readonly reason: unknown } | undefined = undefined;
 
@@ -54,30 +53,30 @@ export class BatchEntry<Item, Result> extends Waiter<Result> {
   }
 }
 
-/** The view that one call has of those who wait. */
+/** The items that one call may take. */
 export interface BatchGroup<Item, Result> {
-  /** Aborts when all who waited or were taken have left; somebody may have come since. */
+  /** Aborts when all callers, waiting or taken, have left; others may have come since. */
   readonly signal: AbortSignal;
-  /** The item that `take` gives next, if anybody waits. */
+  /** The item that `take` gives next, if any waits. */
   readonly next: Item | undefined;
-  /** Takes those who have waited longest, at most `max` of them. @default groupMax */
+  /** Takes the items that have waited longest, at most `max` of them. @default groupMax */
   take(max?: number): readonly BatchEntry<Item, Result>[];
 }
 
 export interface BatchOptions<Item, Result> {
   /**
-   * Does one group: prepares (a lock, a connection), takes, works, and answers each entry it took.
-   * All who come before `take` belong to the group. If it throws, all it took are refused with
-   * that error; if it took nothing, all who wait.
+   * Handles one group: prepares (a lock, a connection), takes items, works, and answers each that
+   * it took. Items that come before `take` belong to the group. If it throws, all items that it
+   * took are refused with that error; if it took none, all that wait.
    */
   readonly call: (group: BatchGroup<Item, Result>) => Promise<void>;
   /** The largest group. An integer from 1. @default 256 */
   readonly groupMax?: number | undefined;
-  /** The number that may wait for a group. An integer from 0. @default 10_000 */
+  /** Items that may wait for a group. An integer from 0. @default 10_000 */
   readonly queueMax?: number | undefined;
-  /** The time that one item may take in all, in milliseconds, from 0. @default 10_000 */
+  /** Milliseconds from `add` to the answer, from 0. @default 10_000 */
   readonly deadlineMs?: number | undefined;
-  /** The error for one who finds the queue full. */
+  /** Makes the error for a caller that finds the queue full. */
   readonly full: (waiting: number) => Error;
   readonly clock?: Clock | undefined;
 }
@@ -92,10 +91,10 @@ export interface BatchStats {
 }
 
 /**
- * Group commit: one call at a time, and all who come meanwhile share the next one. A caller that
- * aborts or is late is told at once. If its item was taken by then, the write may have been done: a
- * `DEADLINE` says so and is not retryable; any other reason of its signal, such as a TimeoutError,
- * is passed on as it is. The call runs in no caller's AsyncLocalStorage context.
+ * Group commit: one call at a time; all items that come meanwhile share the next one. An abort or
+ * the deadline rejects at once. If the item was taken by then, it may have been written: a
+ * `DEADLINE` says so and is not retryable, but any other reason of the signal, such as a
+ * TimeoutError, is passed on unchanged. Calls run in no caller's AsyncLocalStorage context.
  */
 export class Batch<Item, Result> {
   readonly #options: Filled<BatchOptions<Item, Result>>;
@@ -144,13 +143,13 @@ export class Batch<Item, Result> {
     while (this.#working !== undefined) await this.#working;
   }
 
-  /** Turns away all who wait; a call under way goes on. */
+  /** Refuses all that wait; a call under way goes on. */
   refuseAll(reason: unknown): void {
     for (const entry of this.#waiting) entry.refuse(reason);
   }
 
   async #work(): Promise<void> {
-    // All who come in one turn of the promise queue share the first group.
+    // All items added in the same turn of the promise queue share the first group.
     await undefined;
     while (this.#waiting.size > 0) await this.#callOnce();
     this.#deadlines.clear();
@@ -186,7 +185,7 @@ export class Batch<Item, Result> {
       failure = { reason };
     }
     this.#groups += 1;
-    // A call that gave up since nobody waited has nothing to say to those who came since.
+    // The failure of a call that ended since nobody waited is not that of items added later.
     const hasBegun = hasTaken || signal.aborted;
     for (const entry of hasBegun ? this.#taken : this.#waiting) {
       failure ??= { reason: misuse('Batch: call', 'a function that answers all it takes', call) };

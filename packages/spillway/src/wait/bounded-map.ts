@@ -14,7 +14,7 @@ export interface BoundedMapOptions<K, V> {
 
 /**
  * A Map with a bound by count and by bytes. By default it is an LRU cache; with `first: 'oldest'` a
- * read does not keep an entry. It has no expiry: what can grow old carries its own time.
+ * read does not keep an entry. Entries do not expire: store a time in the value if they have to.
  */
 export class BoundedMap<K, V> {
   readonly #entries = new Map<K, { readonly value: V; readonly bytes: number }>();
@@ -43,7 +43,7 @@ export class BoundedMap<K, V> {
     return this.#entries.has(key);
   }
 
-  /** The value; in an LRU cache, its entry is now the last to go. */
+  /** The value; in an LRU cache its entry is the last to go from now on. */
   get(key: K): V | undefined {
     const entry = this.#entries.get(key);
     if (entry !== undefined && this.#options.first === 'least recently used') {
@@ -53,7 +53,7 @@ export class BoundedMap<K, V> {
     return entry?.value;
   }
 
-  /** Sets the entry as the last to go. One that is larger than the whole map is not kept. */
+  /** Sets the entry as the last to go. One that exceeds `bytesMax` alone is not kept. */
   set(key: K, value: V): void {
     const { countMax, bytesMax, bytesOf } = this.#options;
     const bytes = bytesOf(value, key);

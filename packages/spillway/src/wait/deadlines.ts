@@ -1,8 +1,8 @@
 import type { Clock } from '../base/clock.ts';
 
 /**
- * One timer for many deadlines. It is armed for the earliest one it was told of, and is not moved
- * when that one is met: it then fires for nothing, which costs less than moving it each time.
+ * One timer for many deadlines, set for the earliest one. It is not moved when that one is met: to
+ * fire once for nothing costs less than to move it each time.
  */
 export class Deadlines {
   readonly #clock: Clock;
@@ -11,16 +11,16 @@ export class Deadlines {
   #dueAt = Infinity;
 
   /**
-   * `expire` ends all that is due (`dueAt <= now`) and gives the moment at which the next one is
-   * due, or Infinity. It must compare the same sum that `watch` was given: a sum and a difference
-   * of the same fractions can disagree, and then a virtual clock would stand still for ever.
+   * `expire` ends all that is due (`dueAt <= now`) and returns when the next one is due, or
+   * Infinity. It must compare the very `dueAt` that `watch` was given: recomputed from other terms
+   * it may be rounded to a later one, and then a virtual clock would never move on.
    */
   constructor(clock: Clock, expire: (now: number) => number) {
     this.#clock = clock;
     this.#expire = expire;
   }
 
-  /** Sees to it that `expire` is called at this moment, or earlier and then again. */
+  /** Makes sure that `expire` is called at this moment; it may be called before, too. */
   watch(dueAt: number): void {
     if (dueAt >= this.#dueAt) return;
     this.clear();
@@ -28,7 +28,7 @@ export class Deadlines {
     this.#timer = this.#clock.after(Math.max(0, dueAt - this.#clock.now()), this.#fire);
   }
 
-  /** Forgets the timer, for when there is nothing to watch over. */
+  /** Stops the timer, when no deadline is left. */
   clear(): void {
     this.#timer?.[Symbol.dispose]();
     this.#dueAt = Infinity;

@@ -10,11 +10,11 @@ export interface EveryOptions {
   readonly name: string;
   /** The pause between the end of one run and the start of the next, in milliseconds, above 0. */
   readonly periodMs: number;
-  /** The work of one run; its signal aborts when there is no more time to close. */
+  /** The work of one run; its signal aborts when the time to close is over. */
   readonly run: Task<unknown>;
   /** Runs at the start, too. @default false */
   readonly atStart?: boolean | undefined;
-  /** Told of each run that failed; the next one comes all the same. */
+  /** Called with the error of each run that failed; the next run comes all the same. */
   readonly onError?: ((error: unknown) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -26,16 +26,16 @@ export interface EveryStats {
   readonly isRunning: boolean;
 }
 
-/** Work that is done again and again, one run at a time, from `start` until `close`. */
+/** Periodic work, one run at a time, from `start` until `close`. */
 export interface Every extends Part, AsyncDisposable {
   readonly ready: boolean;
   readonly stats: EveryStats;
   start(): void;
-  /** Starts no run any more and waits for the one under way; aborts it when the time is over. */
+  /** Starts no more runs and waits for the present one; aborts it when the time is over. */
   close(options?: CloseOptions): Promise<void>;
 }
 
-/** A part that does some work again and again: `every({ name, periodMs: 60_000, run: sweep })`. */
+/** Makes a part that does periodic work: `every({ name, periodMs: 60_000, run: sweep })`. */
 export function every(options: EveryOptions): Every {
   const { name, periodMs, run, atStart, onError, clock } = settle('every', options, {
     name: word,

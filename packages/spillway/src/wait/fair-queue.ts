@@ -1,6 +1,6 @@
 import { Ring, type RingMember } from './ring.ts';
 
-/** Priorities are few, so that finding the highest is a short walk. */
+/** Priorities are few, so that finding the highest takes few steps. */
 export const priorityMax = 7;
 /** Keys share this many sub-queues: memory stays bounded however many tenants come. */
 const subQueueMax = 256;
@@ -20,7 +20,7 @@ class SubQueue<Member extends RingMember> implements RingMember {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
   readonly members = new Ring<Member>();
-  /** The permits that this key may still take before the others have their turn. */
+  /** Deficit round robin: permits that this key may still take in its turn. */
   deficit = 0;
 
   candidate(newestFirst: boolean): Member | undefined {
@@ -29,16 +29,16 @@ class SubQueue<Member extends RingMember> implements RingMember {
 }
 
 /**
- * The members of one priority: keys take turns by deficit round robin. A key that did not wait is
- * served before those that do, once, as in FQ-CoDel: so a key that always waits, since it asks for
- * more than its share, holds up nobody who asks for less.
+ * The members of one priority: keys take turns by deficit round robin. As in FQ-CoDel, a key that
+ * begins to wait is served before the others, once: so a key that always waits, since it asks for
+ * more than its share, does not delay keys that ask for less.
  */
 class Level<Member extends RingMember & Ordered> {
   readonly keyless = new SubQueue<Member>();
   readonly #keyed: SubQueue<Member>[] = [];
-  /** The sub-queues of keys that have begun to wait and were not served yet. */
+  /** Sub-queues of keys that have begun to wait and were not served since (new flows). */
   readonly fresh = new Ring<SubQueue<Member>>();
-  /** The other sub-queues that are not empty; the first has the turn. */
+  /** The other sub-queues that are not empty (old flows); the first has the turn. */
   readonly turns = new Ring<SubQueue<Member>>();
 
   subQueueOf(hash: number): SubQueue<Member> {
@@ -63,9 +63,9 @@ class Level<Member extends RingMember & Ordered> {
 }
 
 /**
- * Serves the highest priority first, then keys in turn, then in order of arrival. All in O(1).
- * Keys are hashed into 256 sub-queues with a seed of the queue's own, so that nobody can choose to
- * collide with another's key.
+ * Serves the highest priority first, then keys in turn, then in order of arrival, all in O(1). Keys
+ * are hashed into 256 sub-queues with a secret seed, so that nobody can choose a key that collides
+ * with another's.
  */
 export class FairQueue<Member extends RingMember & Ordered> {
   readonly #levels: (Level<Member> | undefined)[] = [];
@@ -83,7 +83,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
     return this.#size;
   }
 
-  /** Puts the member last among those of its key, or first if it was taken out and comes back. */
+  /** Adds the member last among those of its key, or first if it was taken and comes back. */
   push(member: Member, comesBack = false): void {
     const { priority, key, weight } = member;
     this.#levels[priority] ??= new Level<Member>();
@@ -107,7 +107,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
     return true;
   }
 
-  /** The next to be served, left in place; with `newestFirst` the latest of a key comes first. */
+  /** The next member to serve, left in place; the newest of its key with `newestFirst`. */
   next(newestFirst = false): Member | undefined {
     if (this.#size === 0) return undefined;
     for (let priority = this.#levels.length - 1; priority >= 0; priority -= 1) {
@@ -134,7 +134,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
     return undefined;
   }
 
-  /** Takes out the one that `next` has just given. */
+  /** Takes out the member that `next` has just given. */
   take(member: Member): void {
     const level = this.#levels[member.priority] as Level<Member>;
     const fresh = this.#fresh;
@@ -149,8 +149,8 @@ export class FairQueue<Member extends RingMember & Ordered> {
   }
 
   /**
-   * True if at most that many members are to be served before a newcomer: all of a higher priority,
-   * and of each key at most as many as its own key then has. A turn that is left over adds one.
+   * True if at most that many members are served before a newcomer: all of a higher priority, and
+   * of each other key no more than its own key has. A turn under way may add one.
    */
   hasAhead({ priority, key }: Ordered, most: number): boolean {
     let ahead = 0;
@@ -165,7 +165,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
     return true;
   }
 
-  /** All that wait, in no order that means anything. */
+  /** All members, in no particular order. */
   *[Symbol.iterator](): Generator<Member> {
     for (const level of this.#levels) yield* level ?? [];
   }
@@ -180,9 +180,9 @@ export class FairQueue<Member extends RingMember & Ordered> {
   }
 
   /**
-   * The member that has to go when one too many waits: of the key with most members at the lowest
-   * priority the newest, or the oldest with `isOldestOut`. So a tenant that fills the queue pushes
-   * out its own work and not another's.
+   * The member to refuse when the queue is too long: at the lowest priority, the newest of the key
+   * with most members, or its oldest with `isOldestOut`. So a tenant that fills the queue pushes
+   * out its own work.
    */
   surplus(newcomer?: Member, isOldestOut: boolean = false): Member | undefined {
     for (const level of this.#levels) {
@@ -191,7 +191,7 @@ export class FairQueue<Member extends RingMember & Ordered> {
       const rival = newcomer?.priority === longest.last.priority ? newcomer.ring : undefined;
       const isOwn = rival !== undefined && rival.size >= longest.size;
       if (!isOldestOut) return isOwn ? newcomer : longest.last;
-      // Where each key has one, that of the key that has waited longest has to go.
+      // If each key has one member, that of the key that has waited longest goes.
       const isRival = isOwn && longest.size > 1;
       return (isRival ? (rival as unknown as Ring<Member>) : longest).first;
     }
@@ -214,13 +214,13 @@ function olderOf<Member extends RingMember & Ordered>(
   return first.arrivedAt < oldest.arrivedAt ? first : oldest;
 }
 
-/** A number that only those who know the seed can foresee. */
+/** A hash that cannot be predicted without the seed. */
 export function hashOf(key: string, seed: number): number {
   let hash = seed | 0;
   for (let i = 0; i < key.length; i += 1) {
     hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);
   }
-  // Mixed as MurmurHash3 ends: else the last bit of a key decides the last bit of its hash.
+  // The finalizer of MurmurHash3: without it the last bit of a key decides that of its hash.
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return (hash ^ (hash >>> 16)) >>> 0;

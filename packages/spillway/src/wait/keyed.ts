@@ -6,11 +6,11 @@ import { callback, clockRule, type Filled, integer, number, or, settle } from '.
 export interface KeyedOptions<Part extends object> {
   /** Makes the part of a key: `(host) => new Bucket({ ratePerSecond: 2, queueMax: 50 })`. */
   readonly make: (key: string) => Part;
-  /** Keys that have a part at once. An integer from 1. @default 10_000 */
+  /** Largest number of keys with a part. An integer from 1. @default 10_000 */
   readonly keysMax?: number | undefined;
   /**
-   * Milliseconds without use after which a part may be forgotten; from 0. Longer than a bucket
-   * needs to fill: a forgotten one begins full again. @default 60_000
+   * Milliseconds without use after which a part may be closed and forgotten; from 0. Choose more
+   * than a bucket needs to fill, since a new bucket begins full. @default 60_000
    */
   readonly idleMs?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -19,21 +19,21 @@ export interface KeyedOptions<Part extends object> {
 export interface KeyedStats {
   readonly kind: 'keyed';
   readonly keys: number;
-  /** Keys that were refused, as every other one was in use, or had been within `idleMs`. */
+  /** Calls for a new key that were refused, since no part was idle. */
   readonly refused: number;
 }
 
-/** Parts that are looked at for one that can be forgotten, before a new key is refused. */
+/** Parts that are checked for being idle before a new key is refused. */
 const looksMax = 8;
 
 /**
- * One part for each key, made when it is first asked for: lanes of hosts, buckets of users,
- * breakers of upstreams. Their number is bounded; the one unused for longest is closed and
- * forgotten when it is idle. `lanes.for(host).run(task)`
+ * One part for each key, made on first use: lanes of hosts, buckets of users, breakers of others.
+ * Their number is bounded: a new key closes the part that was unused for longest, if it is idle.
+ * `lanes.for(host).run(task)`
  */
 export class Keyed<Part extends object> {
   readonly #options: Filled<KeyedOptions<Part>>;
-  /** In the order of their last use. */
+  /** In order of their last use. */
   readonly #parts = new Map<string, { readonly part: Part; usedAt: number }>();
   #refused = 0;
 
@@ -50,7 +50,7 @@ export class Keyed<Part extends object> {
     return { kind: 'keyed', keys: this.#parts.size, refused: this.#refused };
   }
 
-  /** The part of the key; throws `KEYS_FULL` for a new one while no other may be forgotten. */
+  /** The part of the key; throws `KEYS_FULL` for a new key while no part is idle. */
   for(key: string): Part {
     const { make, clock } = this.#options;
     const usedAt = clock.now();
@@ -70,7 +70,7 @@ export class Keyed<Part extends object> {
       if (looks === looksMax || now - entry.usedAt < idleMs) break;
       looks += 1;
       this.#parts.delete(key);
-      // A part in use is as good as one that was asked for just now.
+      // A part that is busy now counts as used now.
       if (isBusy(entry.part)) this.#parts.set(key, { part: entry.part, usedAt: now });
       else void (entry.part as { close?(): unknown }).close?.();
     }
@@ -81,7 +81,7 @@ export class Keyed<Part extends object> {
   }
 }
 
-/** True if anybody is inside or waits, or a breaker is not closed, here or in a part inside. */
+/** True if a caller is inside or waits, or a breaker is not closed, also in a part inside. */
 function isBusy(part: object): boolean {
   return isBusyBy(field(part, 'stats'));
 }
@@ -90,6 +90,6 @@ function isBusyBy(stats: unknown): boolean {
   const isUsed = Number(field(stats, 'inside') ?? 0) + Number(field(stats, 'waiting') ?? 0) > 0;
   const isBreaker = String(field(stats, 'kind')).endsWith('breaker');
   if (isUsed || (isBreaker && field(stats, 'state') !== 'closed')) return true;
-  // An outbound has the stats of the parts that it is made of.
+  // The stats of an outbound contain those of its parts.
   return Object.values(Object(stats)).some((inner) => typeof inner === 'object' && isBusyBy(inner));
 }

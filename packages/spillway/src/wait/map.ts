@@ -8,13 +8,13 @@ import { mayGrant, nextTurn } from './turn-budget.ts';
 export interface MapOptions {
   /** Tasks that run at once. An integer from 1. */
   readonly limit: number;
-  /** Ends the whole; its reason is told to the caller at once. */
+  /** Aborts all tasks; the call rejects at once with its reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Runs the task for each item, so many at once, and gives the results in the order of the items.
- * The first error ends it: no other task is begun, and the signal of those under way aborts.
+ * Runs the task for each item, up to `limit` at once, and gives the results in order of the items.
+ * After the first error no other task begins, and the signal of the others aborts.
  * `await map(urls, (url, signal) => fetch(url, { signal }), { limit: 8 })`
  */
 export async function map<Item, Result>(
@@ -30,7 +30,7 @@ export async function map<Item, Result>(
   let count = 0;
   const work = async (): Promise<void> => {
     for (let next = await source.next(); !next.done; next = await source.next()) {
-      // Tasks that end at once would keep timers, and with them the signal, waiting forever.
+      // Tasks that end at once would keep timers, and so the signal, from ever running.
       if (!mayGrant(systemClock.now())) await new Promise<void>(nextTurn);
       end.signal.throwIfAborted();
       const index = count;
@@ -55,11 +55,11 @@ function iteratorOf<T>(items: Iterable<T> | AsyncIterable<T>): Iterator<T> | Asy
   return iterator;
 }
 
-/** Closes the source without waiting: a generator closes only when its current wait has ended. */
+/** Closes the source in the background: a generator closes only when its present wait ends. */
 async function closeQuietly(source: Iterator<unknown> | AsyncIterator<unknown>): Promise<void> {
   try {
     await source.return?.();
   } catch {
-    // The caller has been told of the first error, which ended the whole.
+    // The caller has got the first error, which matters more.
   }
 }

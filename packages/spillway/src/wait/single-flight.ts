@@ -2,8 +2,8 @@ import { untilAborted } from '../base/abort.ts';
 import type { RunOptions } from '../base/task.ts';
 
 /**
- * Shares one call among all who ask for the same key while it is under way. A caller that aborts
- * leaves alone; the call goes on, even if nobody waits any more, so it needs a deadline of its own.
+ * Shares one call among all callers of the same key while it is under way. An abort ends the wait
+ * of its caller only; the call goes on, even with no caller left, so it needs its own deadline.
  */
 export class SingleFlight<T> {
   readonly #calls = new Map<string, Promise<T>>();
@@ -24,7 +24,7 @@ export class SingleFlight<T> {
   }
 
   #start(key: string, work: () => Promise<T>): Promise<T> {
-    // A call that throws before its first await, or asks for its own key, finds its place taken.
+    // It starts a tick later, when the key is set: it may throw at once, or run its own key.
     const call = Promise.resolve().then(work);
     this.#calls.set(key, call);
     const forget = () => {

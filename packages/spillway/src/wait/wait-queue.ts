@@ -11,7 +11,7 @@ export async function rejectSoon(reason: unknown): Promise<never> {
   throw reason;
 }
 
-/** Enters; a refusal that is thrown becomes a promise that rejects when its caller can listen. */
+/** Enters; a thrown refusal becomes a promise that rejects once its caller can listen. */
 export function entering<Entry, T>(
   way: { enter(entry?: Entry): T | Promise<T> },
   entry: Entry | undefined,
@@ -24,9 +24,9 @@ export function entering<Entry, T>(
 }
 
 /**
- * One caller waiting for its turn: here waiting and cancelling meet, for all but a lane's permits,
- * which do it themselves. Granting, refusing and aborting are each a single step, and whichever
- * comes first wins: a turn given to one who has left would be lost for good.
+ * One caller that waits for its turn, except in lanes (see `LanePermit`). Granting, refusing and
+ * aborting are each a single step, and the first one wins: a turn given to a caller that has left
+ * would be lost for good.
  */
 export class Waiter<T> implements RingMember {
   ring: Ring<RingMember> | undefined = undefined;
@@ -66,7 +66,7 @@ export class Waiter<T> implements RingMember {
     this.#signal?.removeEventListener('abort', this);
   }
 
-  /** Leaves the list and is refused. */
+  /** Leaves its list and is refused. */
   giveUp(reason: unknown): void {
     this.ring?.remove(this);
     this.#left?.();
@@ -101,7 +101,7 @@ export class WaitQueue<T = void> {
     return oldest !== undefined;
   }
 
-  /** Turns every waiter away. */
+  /** Refuses every waiter. */
   refuseAll(reason: unknown): void {
     for (const waiter of this.#waiters) waiter.giveUp(reason);
   }
