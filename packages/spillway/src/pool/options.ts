@@ -68,7 +68,10 @@ export interface PoolOptions {
   readonly workerData?: unknown;
   /** The environment variables of the workers. @default those of the process */
   readonly env?: NodeJS.ProcessEnv | undefined;
-  /** Limits on a worker's memory, as of `node:worker_threads`; one above is lost. @default none */
+  /**
+   * Limits on a worker's memory, in megabytes, as of `node:worker_threads`; a worker that exceeds
+   * one is lost. The heap has at least 4 MB, the stack 0.5 MB. @default those of Node
+   */
   readonly resourceLimits?: ResourceLimits | undefined;
   /** Milliseconds that a worker's `setup` or `teardown` may take, from 1. @default 60_000 */
   readonly startMsMax?: number | undefined;
@@ -134,6 +137,13 @@ export function poolSettings(options: PoolOptions): PoolSettings {
     heapMbMax: or(number(1), Infinity),
     intervalMs: or(number(0), 1_000),
   });
+  const resourceLimits = settle('Pool: resourceLimits', settings.resourceLimits ?? {}, {
+    // With less than these V8 ends the whole process, and not only the thread (Node 24.21).
+    maxOldGenerationSizeMb: maybe(number(4)),
+    stackSizeMb: maybe(number(0.5)),
+    maxYoungGenerationSizeMb: maybe(number(0)),
+    codeRangeSizeMb: maybe(number(0)),
+  });
   const { module } = settings;
   const path = fileURLToPath(module);
   // A compiler turns the worker into `.js`, but not the name in its URL.
@@ -142,7 +152,7 @@ export function poolSettings(options: PoolOptions): PoolSettings {
   if (found === undefined) throw assertionError(`Pool: module: no file at ${path}`);
   const { env, workerData } = settings;
   const copy = { env: env && { ...env }, workerData: copyOf(workerData) };
-  return { ...settings, ...copy, module: found, recycle };
+  return { ...settings, ...copy, module: found, recycle, resourceLimits };
 }
 
 /** A copy that later changes by the caller cannot reach: workers that start later get the same. */
