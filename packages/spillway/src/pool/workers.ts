@@ -9,7 +9,7 @@ import { Worker, type WorkerEvents } from './worker.ts';
 const backoffMsMin = 100;
 /** The longest pause while workers fail to start. */
 const backoffMsMax = 30_000;
-/** The longest pause while they start but do not live: tasks that kill must not close the pool. */
+/** The longest pause while workers start but soon crash: such tasks must not stop the pool. */
 const crashMsMax = 2_000;
 /** A worker that has lived this long was not lost because of how it started. */
 const calmMs = 10_000;
@@ -102,8 +102,8 @@ export class Workers {
     this.#isClosing = true;
     this.#restart?.[Symbol.dispose]();
     this.#wear?.[Symbol.dispose]();
-    // One that starts is let be until it is ready: native code that a module loads meanwhile may
-    // end the whole process if its thread is ended under it, as onnxruntime does.
+    // A worker that is starting is left alone until it is ready: native code that its module loads,
+    // such as onnxruntime, may end the whole process if its thread is ended meanwhile.
     for (const worker of this.all) worker.retire();
     if (this.all.size === 0) this.#ended.resolve();
   }

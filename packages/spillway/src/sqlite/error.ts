@@ -17,7 +17,7 @@ const codes: Readonly<Record<number, { readonly code: ErrorCode; readonly says: 
   26: { code: 'DATABASE_CORRUPT', says: 'the file is no database' },
 };
 
-/** SQLite's result code for a disk that is full when the index of the log has to grow. */
+/** SQLite's result code when the disk is too full for the index of the log to grow. */
 const shmSize = 10 | (19 << 8);
 
 /** SQLite's result code for a statement that the authorizer denied. */

@@ -12,9 +12,9 @@ import { nodeSqlite } from '../node-sqlite.ts';
 const statementsMax = 256;
 const busy = 5;
 const cannotOpen = 14;
-/** Pages in the log from which on it is moved into the file: few, so that each move is short. */
+/** Pages in the log from which it is moved into the file: few, so that each move is short. */
 const logPagesMin = 256;
-/** Pages at which the writer itself moves the log, should the checkpointer be late: 64 MiB. */
+/** Pages (64 MiB) at which the writer itself moves the log, if the checkpointer is too slow. */
 const logPagesMax = 16_384;
 /** Settings that would outlive the statement and break the connection for all who write later. */
 const fixedPragmas: ReadonlySet<string> = new Set([
