@@ -106,7 +106,7 @@ describe('a pool', () => {
     assert.equal(pool.stats.lost, 0);
   });
 
-  it('passes on an error that contains itself many times, without sending each of them', async () => {
+  it('passes on an error that contains itself, without sending it again and again', async () => {
     const error = (await reasonOf(pool.run('fail', 'cycle'))) as AggregateError;
     assert.equal(error.message, 'again');
     let count = 0;
