@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { createServer, get, type IncomingMessage, type Server } from 'node:http';
+import { once } from 'node:events';
+import { createServer, get, type IncomingMessage, request, type Server } from 'node:http';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAdaptorServer } from '@hono/node-server';
@@ -308,6 +309,35 @@ describe('admission', () => {
       assert.equal((await bodyOf(answer)).error.code, 'UNEXPECTED');
     }
     assert.equal(log.mock.callCount(), thrown.length);
+  });
+
+  it('gets the permit back from a handler whose client sends half a body', async (t) => {
+    quiet(t);
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'texts', limit: { fixed: 2 }, queueMax: 0, deadlineMs: 50 });
+    const app = new Hono();
+    app.use(fetching.admission({ lane }));
+    app.post('/', async (context) => context.text(await context.req.raw.text()));
+    app.onError(fetching.failures);
+    const plain = admitted(lane, async (req, res) => res.end((await req.toArray()).join('')));
+    const servers = [createServer(plain), createAdaptorServer({ fetch: app.fetch }) as Server];
+    for (const server of servers) {
+      const listener = new Listener(server, { clock });
+      await listener.start();
+      t.after(() => listener.close({ withinMs: 0 }));
+      const headers = { 'content-length': 1_000 };
+      const asked = request(listener.url, { method: 'POST', headers });
+      asked.on('error', () => {});
+      asked.write('half');
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+      assert.equal(answer.statusCode, 504);
+      await answer.toArray();
+      assert.equal(lane.stats.inside, 1, 'the handler still reads');
+      await until(() => clock.pending > 0);
+      await clock.advance(5_000);
+      await until(() => lane.stats.inside === 0);
+      asked.destroy();
+    }
   });
 
   it('cuts an answer that has begun when its deadline passes', async (t) => {

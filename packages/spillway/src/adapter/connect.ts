@@ -1,8 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { systemClock } from '../base/clock.ts';
 import { isTimeout } from '../base/failure.ts';
 import type { Lane } from '../lane/lane.ts';
 import { entering } from '../wait/wait-queue.ts';
 import { failureBody, failureOf, failureType, textOf } from './failure.ts';
+import { endUnread } from './listener.ts';
 import { LastStretch } from './loop-watch.ts';
 import {
   type AdmissionOptions,
@@ -64,7 +66,7 @@ interface Exchange {
 }
 
 function admit(lane: Lane, key: string | undefined, exchange: Exchange): void {
-  const { res, refuse } = exchange;
+  const { req, res, refuse } = exchange;
   // The client left during an earlier middleware: there will be no second `close` event.
   if (res.closed) return;
   const client = new AbortController();
@@ -75,13 +77,14 @@ function admit(lane: Lane, key: string | undefined, exchange: Exchange): void {
   });
   const run = async (): Promise<void> => {
     const permit = await entering(lane, { signal: client.signal, key });
-    await handleWithin(permit, exchange.stretch, exchange.req, async () => {
+    await handleWithin(permit, exchange.stretch, req, async () => {
       await exchange.handle();
       await closed.promise;
       return { status: res.statusCode };
     });
   };
   run().catch((error) => {
+    void closed.promise.then(() => endUnread(req, systemClock));
     if (client.signal.aborted || res.writableEnded) return;
     // An answer that has begun cannot become another one.
     if (res.headersSent) res.destroy();
