@@ -53,7 +53,7 @@ export class Workers {
   /** Resolves when every worker is warm; rejects if one cannot start, and ends the others. */
   start(events: WorkerEvents): Promise<void> {
     this.#events = events;
-    for (const index of this.serving.keys()) if (!this.#isClosing) this.#spawn(index);
+    this.#fill();
     return this.#started.promise;
   }
 
@@ -61,7 +61,7 @@ export class Workers {
   resize(count: number): void {
     for (const worker of this.serving.splice(count)) worker?.dismiss();
     while (this.serving.length < count) this.serving.push(undefined);
-    if (!this.#isClosing && this.#restart === undefined) this.#fill();
+    if (this.#restart === undefined) this.#fill();
   }
 
   /** Sends a snapshot to all workers; one that cannot be copied fails, and changes nothing. */
@@ -237,12 +237,12 @@ export class Workers {
     });
   }
 
-  /** Starts the workers that are missing. */
+  /** Starts the workers that are missing; stops if the first ones of a new pool cannot start. */
   #fill(): void {
     const starting = [...this.all].filter(({ state }) => state === 'starting');
     for (const [index, worker] of this.serving.entries()) {
       const isFilled = worker !== undefined || starting.some((other) => other.index === index);
-      if (!isFilled) this.#spawn(index);
+      if (!isFilled && !this.#isClosing) this.#spawn(index);
     }
   }
 }
