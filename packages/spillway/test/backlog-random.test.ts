@@ -90,7 +90,8 @@ describe('Backlog under random traffic', () => {
       turned = true;
     });
     await backlog.idle();
-    assert.ok(doneBefore < 1_000, `${doneBefore} items before the loop turned`);
+    // The loop turns after two budgets of 1,024 items at most, however fast the machine is.
+    assert.ok(doneBefore < 2_100, `${doneBefore} items before the loop turned`);
     assert.equal(backlog.stats.done, 10_000);
   });
 });

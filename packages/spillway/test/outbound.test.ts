@@ -300,7 +300,7 @@ describe('Breaker', () => {
       using _held = breaker.hold('open');
       await assert.rejects(
         breaker.run(async () => {}),
-        { code: 'BREAKER_OPEN' },
+        { code: 'BREAKER_OPEN', message: 'held open by hand' },
       );
       assert.equal((told[0] as { part: unknown }).part, breaker);
     }

@@ -32,12 +32,11 @@ describe('closing a pool', () => {
     const log = newLog();
     await enter(pool, log);
     const calls = Array.from({ length: 10 }, () => pool.run('task', 10));
-    const startedAt = performance.now();
     const closed = pool.close();
     assert.equal(pool.ready, false);
     await assert.rejects(pool.run('task', 1), { code: 'POOL_CLOSED', status: 503 });
     await closed;
-    assert.ok(performance.now() - startedAt < 2_000);
+    assert.equal(pool.stats.lastError, undefined, 'no thread was ended by force');
     assert.deepEqual(await codesOf(calls), Array(10).fill('done'));
     assert.deepEqual([log[1], log[2]], [2, 10]);
     const { inside, waiting, workers, refused } = pool.stats;
@@ -50,12 +49,11 @@ describe('closing a pool', () => {
     await enter(pool, log);
     for (let i = 0; i < 20; i += 1) await pool.run('task', 0);
     const calls = Array.from({ length: 10 }, () => pool.run('task', 60_000));
-    const startedAt = performance.now();
+    while (Atomics.load(log, 6) < 22) await new Promise((resolve) => setImmediate(resolve));
     await Promise.all([
       pool.close({ withinMs: 100 }),
       codesOf(calls).then((codes) => assert.deepEqual(codes, Array(10).fill('POOL_CLOSED'))),
     ]);
-    assert.ok(performance.now() - startedAt < 1_000);
     assert.deepEqual([pool.stats.workers.length, pool.stats.refused.closed], [0, 8]);
   });
 
@@ -101,15 +99,14 @@ describe('closing a pool', () => {
     Atomics.store(log, 3, 60_000);
     Atomics.store(log, 5, 0);
     await enter(other, log);
-    const startedAt = performance.now();
     await other.close({ withinMs: 300 });
-    assert.ok(performance.now() - startedAt < 1_500);
+    assert.match(String(other.stats.lastError), /exited with code 1/);
   });
 
   it('lets the process end', async () => {
     const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
     const file = join(import.meta.dirname, 'fixtures', 'pool-main.ts');
-    const options = { env, timeout: 10_000, killSignal: 'SIGKILL' } as const;
+    const options = { env, timeout: 60_000, killSignal: 'SIGKILL' } as const;
     const { stdout, stderr } = await promisify(execFile)(process.execPath, [file], options);
     assert.deepEqual([stdout, stderr], ['1\nclosed\n', '']);
   });
@@ -125,7 +122,7 @@ describe('closing a pool', () => {
     const log = newLog();
     pool.publish(log);
     await pool.run('noop', undefined);
-    const begun = Atomics.waitAsync(log, 0, 0, 10_000);
+    const begun = Atomics.waitAsync(log, 0, 0, 60_000);
     if (begun.async) await begun.value;
     await pool.close();
     assert.deepEqual([...log.slice(0, 2)], [1, 1]);

@@ -188,6 +188,7 @@ class Storm {
 }
 
 describe('a pool in which much goes wrong at once', () => {
+  const outcomes = new Set<string>();
   for (let seed = 1; seed <= 14; seed += 1) {
     it(`answers every call once and ends clean, seed ${seed}`, async () => {
       const random = seededRandom(seed);
@@ -218,7 +219,12 @@ describe('a pool in which much goes wrong at once', () => {
       assert.deepEqual([arrived, started + turnedAway], [count, count]);
       assert.deepEqual([inside, waiting, workers.length], [0, 0, 0]);
       for (const one of storm.signals) assert.deepEqual(getEventListeners(one, 'abort'), []);
-      assert.ok(storm.outcomes.includes('done'));
+      for (const outcome of storm.outcomes) outcomes.add(outcome);
     });
   }
+
+  it('also answers calls that nothing is wrong with', () => {
+    // Of one seed this need not hold: a slow machine may let all of its calls run out of time.
+    assert.ok(outcomes.has('done'));
+  });
 });

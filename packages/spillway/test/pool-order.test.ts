@@ -24,11 +24,13 @@ async function occupy(pool: Pool<Module>, options: PoolRunOptions = {}) {
   const released = newLog(1);
   const done = pool.run('until', { log: begun, release: released }, options);
   await Atomics.waitAsync(begun, 0, 0).value;
-  const release = (): void => {
-    Atomics.store(released, 0, 1);
-    Atomics.notify(released, 0);
-  };
-  return { done, release };
+  return { done, release: () => openGate(released) };
+}
+
+/** Lets the handler of this gate end. */
+function openGate(gate: Int32Array): void {
+  Atomics.store(gate, 0, 1);
+  Atomics.notify(gate, 0);
 }
 
 const codeOf = (error: unknown): unknown => (error as { code?: string }).code;
@@ -56,8 +58,9 @@ describe('the queue of a pool', () => {
       ({ status }) => status === 'rejected',
     );
     const { retryAfterMs, status, headers } = (refused as PromiseRejectedResult).reason;
-    assert.ok(retryAfterMs >= 40 && retryAfterMs < 500, `${retryAfterMs} ms`);
-    assert.deepEqual([status, headers], [503, { 'retry-after': '1' }]);
+    assert.ok(retryAfterMs >= 40, `${retryAfterMs} ms`);
+    const seconds = `${Math.ceil(retryAfterMs / 1_000)}`;
+    assert.deepEqual([status, headers], [503, { 'retry-after': seconds }]);
   });
 
   it('runs thousands at once, each exactly once', async () => {
@@ -187,50 +190,47 @@ describe('a worker that is busy for long', () => {
   it('keeps no short task from a worker that is idle', async () => {
     await using pool = await open();
     await warmUp(pool);
-    const startedAt = performance.now();
-    const long = pool.run('hog', 1_500);
+    const gate = newLog(1);
+    const long = pool.run('hog', gate);
     const shorts = Array.from({ length: 200 }, () => pool.run('hog', 0));
     await Promise.all(shorts);
-    const shortMs = performance.now() - startedAt;
+    openGate(gate);
     await long;
-    assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
   it('keeps none that come while it is busy, either', async () => {
     await using pool = await open();
     await warmUp(pool);
-    const long = pool.run('hog', 1_500);
-    const startedAt = performance.now();
+    const gate = newLog(1);
+    const long = pool.run('hog', gate);
     for (let round = 0; round < 50; round += 1) {
       await Promise.all(Array.from({ length: 5 }, () => pool.run('hog', 0)));
     }
-    const shortMs = performance.now() - startedAt;
+    openGate(gate);
     await long;
-    assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
   it('keeps none with buffers that are moved, if its task is known to be long', async () => {
     await using pool = await open();
     for (let i = 0; i < 200; i += 1) await pool.run('reverse', new ArrayBuffer(1));
     for (let i = 0; i < 5; i += 1) await pool.run('spin', 20);
-    const startedAt = performance.now();
-    const long = pool.run('spin', 1_500);
+    const controller = new AbortController();
+    const long = pool.run('spin', 60_000, { signal: controller.signal });
     const shorts = Array.from({ length: 20 }, () => {
       const buffer = new ArrayBuffer(8);
       return pool.run('reverse', buffer, { transfer: [buffer] });
     });
     await Promise.all(shorts);
-    const shortMs = performance.now() - startedAt;
-    await long;
-    assert.ok(shortMs < 1_000, `${shortMs} ms`);
+    controller.abort();
+    await assert.rejects(long, { name: 'AbortError' });
   });
 
   it('lets one with moved buffers leave at once when its caller aborts', async () => {
     await using pool = await open({ workers: 1 });
     await warmUp(pool);
     for (let i = 0; i < 200; i += 1) await pool.run('reverse', new ArrayBuffer(1));
-    const startedAt = performance.now();
-    const long = pool.run('hog', 1_500);
+    const gate = newLog(1);
+    const long = pool.run('hog', gate);
     const controller = new AbortController();
     const buffer = new ArrayBuffer(8);
     const options = { transfer: [buffer], signal: controller.signal };
@@ -239,7 +239,7 @@ describe('a worker that is busy for long', () => {
     assert.ok(buffer.detached, 'it was sent ahead');
     controller.abort();
     await moved;
-    assert.ok(performance.now() - startedAt < 1_000);
+    openGate(gate);
     await long;
   });
 
@@ -262,64 +262,53 @@ describe('a worker that is busy for long', () => {
   it('keeps none in a pool whose workers may run several at once', async () => {
     await using pool = await open({ concurrency: 8 });
     await warmUp(pool);
-    const startedAt = performance.now();
-    const long = pool.run('hog', 1_500);
+    const gate = newLog(1);
+    const long = pool.run('hog', gate);
     await Promise.all(Array.from({ length: 10 }, () => pool.run('hog', 0)));
-    const shortMs = performance.now() - startedAt;
+    openGate(gate);
     await long;
-    assert.ok(shortMs < 1_000, `${shortMs} ms`);
   });
 
   it('hands over results from before that it has not told of', async () => {
     await using pool = await open({ workers: 1 });
     for (let i = 0; i < 200; i += 1) await pool.run('echo', i);
     await warmUp(pool);
-    const startedAt = performance.now();
+    const gate = newLog(1);
     const before = Array.from({ length: 30 }, (_, number) => pool.run('echo', number));
-    const long = pool.run('hog', 1_500);
+    const long = pool.run('hog', gate);
     assert.deepEqual(await Promise.all(before), [...Array(30).keys()]);
-    const beforeMs = performance.now() - startedAt;
+    openGate(gate);
     await long;
-    assert.ok(beforeMs < 1_000, `${beforeMs} ms`);
   });
 
   it('hands over results from before, also of those that it may run at once', async () => {
     await using pool = await open({ workers: 1, concurrency: 8 });
     await warmUp(pool);
-    let late = 0;
     for (let round = 0; round < 20; round += 1) {
-      let isOver = false;
+      const gate = newLog(1);
       const before = Array.from({ length: 7 }, () => pool.run('hog', 0.02));
-      const long = pool.run('hog', 150).then(() => {
-        isOver = true;
-      });
+      const long = pool.run('hog', gate);
       await Promise.all(before);
-      // Results that are told together come in one turn of the loop.
-      await new Promise((resolve) => setImmediate(resolve));
-      if (isOver) late += 1;
+      openGate(gate);
       await long;
     }
-    // A machine that stands still for as long as the task is no fault of the pool.
-    assert.ok(late <= 1, `they waited for the long task in ${late} rounds of 20`);
   });
 
   it('hands over results from before, of any kind, though it goes on without a pause', async () => {
     await using pool = await open({ workers: 1 });
     for (let i = 0; i < 200; i += 1) await pool.run('echo', { warm: i });
-    await warmUp(pool);
     // Results that go through shared memory, then such that need a message of their own.
     for (const values of [
       [1, undefined, true],
       [{ two: 2 }, 'three'],
     ]) {
-      const startedAt = performance.now();
+      await warmUp(pool);
+      const gate = newLog(1);
       const before = values.map((value) => pool.run('echo', value));
-      const long = pool.run('hog', 400);
+      const long = pool.run('hog', gate);
       assert.deepEqual(await Promise.all(before), values);
-      const beforeMs = performance.now() - startedAt;
+      openGate(gate);
       await long;
-      assert.ok(beforeMs < 1_000, `${beforeMs} ms`);
-      for (let i = 0; i < 20; i += 1) await warmUp(pool);
     }
   });
 });

@@ -21,11 +21,10 @@ const newGate = (): Int32Array => new Int32Array(new SharedArrayBuffer(4));
 /** Waits until no worker reads a version older than this one, and one still reads it. */
 async function oldest(pool: Pool<Module>, version: number): Promise<void> {
   const now = () => Math.min(...pool.stats.workers.map((worker) => worker.version));
-  for (let i = 0; i < 2_000 && now() !== version; i += 1) {
+  for (const limit = performance.now() + 20_000; now() !== version; await turn()) {
+    assert.ok(performance.now() < limit, `it is ${now()}`);
     Atomics.wait(newGate(), 0, 0, 1);
-    await turn();
   }
-  assert.equal(now(), version);
 }
 
 describe('the snapshot of a pool', () => {
@@ -62,16 +61,16 @@ describe('the snapshot of a pool', () => {
     await using pool = await open({ concurrency: 4 });
     let version = 0;
     let tasks = 0;
-    const until = performance.now() + 1_500;
+    const isOn = () => version < 500 || tasks < 2_000;
     const publisher = (async () => {
-      while (performance.now() < until) {
+      while (isOn()) {
         version += 1;
         pool.publish(state(version));
         await turn();
       }
     })();
     const callers = Array.from({ length: 24 }, async (_, n) => {
-      while (performance.now() < until) {
+      while (isOn()) {
         const least = version;
         const seen = await pool.run('watch', n % 4);
         assert.equal(seen.length, 1, `saw ${seen.join()}`);
@@ -80,7 +79,6 @@ describe('the snapshot of a pool', () => {
       }
     });
     await Promise.all([publisher, ...callers]);
-    assert.ok(version > 100 && tasks > 100, `${version} versions, ${tasks} tasks`);
     await oldest(pool, version);
     assert.equal(pool.stats.version, version);
   });

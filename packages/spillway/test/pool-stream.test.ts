@@ -3,6 +3,7 @@ import { getEventListeners } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Pool, type PoolOptions } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
 
 type Module = typeof import('./fixtures/stream-worker.ts');
 
@@ -14,7 +15,7 @@ const newLog = (): Int32Array => new Int32Array(new SharedArrayBuffer(8));
 
 /** Waits until the handler has been stopped: its `finally` has run. */
 async function stopped(log: Int32Array): Promise<void> {
-  const { value } = Atomics.waitAsync(log, 1, 0, 5_000);
+  const { value } = Atomics.waitAsync(log, 1, 0, 20_000);
   assert.notEqual(await value, 'timed-out');
 }
 
@@ -161,9 +162,12 @@ describe('the stream of a pool', () => {
   });
 
   it('is a stream even if nobody reads it: the deadline ends it', async () => {
-    await using late = await open({ deadlineMs: 300 });
+    const clock = new VirtualClock();
+    await using late = await open({ deadlineMs: 300, clock });
     const log = newLog();
     const stream = late.stream('endless', log);
+    while (Atomics.load(log, 0) === 0) await turn();
+    await clock.advance(300);
     await stopped(log);
     assert.ok((log[0] as number) <= 17);
     await assert.rejects(stream.next(), { code: 'DEADLINE', status: 504 });

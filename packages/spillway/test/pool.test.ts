@@ -106,6 +106,26 @@ describe('a pool', () => {
     assert.equal(pool.stats.lost, 0);
   });
 
+  it('passes on an error that contains itself, without sending it again and again', async () => {
+    const error = (await reasonOf(pool.run('fail', 'cycle'))) as AggregateError;
+    assert.equal(error.message, 'again');
+    let count = 0;
+    const visit = ({ errors }: AggregateError): void => {
+      count += 1;
+      errors.forEach(visit);
+    };
+    visit(error);
+    assert.ok(count > 8 && count < 100, `${count} errors were sent`);
+  });
+
+  it('passes on that something was thrown, also if it cannot even be looked at', async () => {
+    const { lost } = pool.stats;
+    const unreadable = /^what was thrown cannot be read$/;
+    await assert.rejects(pool.run('fail', 'proxy'), { message: unreadable });
+    await assert.rejects(pool.run('fail', 'message'), { message: unreadable });
+    assert.equal(pool.stats.lost, lost);
+  });
+
   it('passes on what is thrown though it is no error', async () => {
     await assert.rejects(pool.run('fail', 'string'), (reason) => reason === 'just words');
     await assert.rejects(pool.run('fail', 'function'), /cannot be copied: \[Function/);
@@ -253,6 +273,9 @@ describe('opening a pool', () => {
       [{ killAfterMs: -1 }, /^Pool: killAfterMs: /],
       [{ startMsMax: 0 }, /^Pool: startMsMax: /],
       [{ resourceLimits: 64 }, /^Pool: resourceLimits: must be an object/],
+      [{ resourceLimits: { maxOldGenerationSizeMb: 1 } }, /maxOldGenerationSizeMb: must be .* 4/],
+      [{ resourceLimits: { stackSizeMb: 0.1 } }, /stackSizeMb: must be a number from 0.5/],
+      [{ resourceLimits: { heapMb: 64 } }, /^Pool: resourceLimits: heapMb: is not an option/],
       [{ queue: 5 }, /^Pool: queue: is not an option/],
       [{ workerData: () => 1 }, /^Pool: workerData: must be a value that can be copied/],
       [{ ref: 'no' }, /^Pool: ref: must be true or false/],

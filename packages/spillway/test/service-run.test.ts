@@ -10,7 +10,7 @@ const fixture = fileURLToPath(new URL('./fixtures/service.ts', import.meta.url))
 async function run(mode: string, signals: readonly (readonly [string, NodeJS.Signals])[] = []) {
   const child = spawn(process.execPath, [fixture, mode], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: 10_000,
+    timeout: 60_000,
     killSignal: 'SIGKILL',
   });
   let out = '';

@@ -46,7 +46,9 @@ describe('a SQLite file', () => {
 
   it('counts right to 1,000 from 1,000 callers that compare and set', async () => {
     await using folder = await temporary();
-    await using store = await SqliteStore.open({ path: join(folder.path, 'file.db') });
+    const path = join(folder.path, 'file.db');
+    await using file = await SqliteFile.open({ path, deadlineMs: 60_000 });
+    await using store = await SqliteStore.open({ file });
     await Promise.all(Array.from({ length: 1_000 }, () => countUp(store)));
     assert.equal((await store.read(['count'])).records[0]?.value, 1_000);
   });
@@ -58,7 +60,8 @@ describe('a SQLite file', () => {
     if (mounted === undefined) return test.skip(cannotMount);
     const ballast = join(disk, 'ballast');
     await writeFile(ballast, Buffer.alloc(1_000_000));
-    await using file = await SqliteFile.open({ path: join(disk, 'file.db'), readers: 1 });
+    const path = join(disk, 'file.db');
+    await using file = await SqliteFile.open({ path, readers: 1, deadlineMs: 60_000 });
     const create = 'CREATE TABLE page (number INTEGER PRIMARY KEY, bytes BLOB)';
     await file.write([{ sql: create, parameters: [] }]);
     const done: number[] = [];

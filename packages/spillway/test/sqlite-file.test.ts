@@ -132,6 +132,8 @@ describe('SqliteFile.write', () => {
       await assert.rejects(scene.file.write([insert(value as never)]), misuse);
     }
     await assert.rejects(scene.file.write([{ sql: 1 } as never]), misuse);
+    await assert.rejects(scene.file.write([undefined as never]), misuse);
+    await assert.rejects(scene.file.write([sql('SELECT 1\0; DELETE FROM item')]), misuse);
     await assert.rejects(scene.file.write('text' as never), misuse);
     await assert.rejects(scene.file.read({ sql: 'SELECT 1' } as never), misuse);
     await assert.rejects(scene.file.read(sql('DELETE FROM item')), /readonly database/);

@@ -91,6 +91,20 @@ describe('a group of SQLite transactions', () => {
     assert.deepEqual(found(scene.path), ['a', 'b', 'c']);
   });
 
+  it('denies pragmas that would change the connection for all who write later', async () => {
+    await using scene = await Scene.open();
+    const { file } = scene;
+    const pragmas = ['locking_mode = EXCLUSIVE', 'QUERY_ONLY(1)', 'busy_timeout = 9000'];
+    for (const pragma of pragmas) {
+      const denied = file.write([insert('lost'), sql(`PRAGMA main.${pragma}`)]);
+      await assert.rejects(denied, /pragmas that set up a connection cannot be changed/, pragma);
+    }
+    const [mode] = await file.write([sql('PRAGMA locking_mode')]);
+    assert.deepEqual(mode?.rows, [{ locking_mode: 'normal' }]);
+    await file.write([insert('a')]);
+    assert.deepEqual(found(scene.path), ['a']);
+  });
+
   it('does what the transactions would do one after the other', async () => {
     const random = seededRandom(Number(process.env.SPILLWAY_SEED ?? 1));
     await using scene = await Scene.open();

@@ -112,13 +112,14 @@ describe('a SqliteFile in trouble', () => {
 
   it('waits for another connection for a time, then says so', async () => {
     await using scene = await Scene.open();
-    await using other = await SqliteFile.open({ path: scene.path, deadlineMs: 20 });
+    await using other = await SqliteFile.open({ path: scene.path });
+    await using hasty = await SqliteFile.open({ path: scene.path, deadlineMs: 20 });
     await scene.file.transaction(async (tx) => {
       await tx.run(insert('a'));
       const refused = { code: 'DATABASE_BUSY', status: 503, retryable: true };
-      await assert.rejects(other.write([insert('b')]), refused);
+      await assert.rejects(hasty.write([insert('b')]), refused);
       await assert.rejects(
-        other.transaction(async () => {}),
+        hasty.transaction(async () => {}),
         refused,
       );
       assert.deepEqual((await other.read(sql('SELECT * FROM item'))).rows, []);

@@ -1,8 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { systemClock } from '../base/clock.ts';
 import { isTimeout } from '../base/failure.ts';
 import type { Lane } from '../lane/lane.ts';
 import { entering } from '../wait/wait-queue.ts';
 import { failureBody, failureOf, failureType, textOf } from './failure.ts';
+import { endUnread } from './listener.ts';
 import { LastStretch } from './loop-watch.ts';
 import {
   type AdmissionOptions,
@@ -37,7 +39,7 @@ export function admission(options: AdmissionOptions<IncomingMessage>): Middlewar
 
 /**
  * A handler in its lane, as a route of Express or for `createServer` of `node:http`. It may be
- * asynchronous: then the permit is held until it has ended, though its deadline is over.
+ * asynchronous: then the permit is held until it has ended, even past its deadline.
  * `app.get('/quotes', admitted(lane, async (req, res, signal) => res.json(await quotes(signal))))`
  */
 export function admitted<Req extends IncomingMessage, Res extends ServerResponse>(
@@ -57,15 +59,15 @@ interface Exchange {
   readonly res: ServerResponse;
   readonly stretch: LastStretch;
   readonly handle: () => unknown;
-  /** Told of a refusal, and of an error of the handler. */
+  /** Called with a refusal, or with an error of the handler. */
   readonly refuse: Next;
-  /** Told that the deadline is over, if no answer has begun. */
+  /** Called when the deadline has passed and no answer has begun. */
   readonly late: Next;
 }
 
 function admit(lane: Lane, key: string | undefined, exchange: Exchange): void {
-  const { res, refuse } = exchange;
-  // The client went while a handler before this one was at work: its end is not told again.
+  const { req, res, refuse } = exchange;
+  // The client left during an earlier middleware: there will be no second `close` event.
   if (res.closed) return;
   const client = new AbortController();
   const closed = Promise.withResolvers<void>();
@@ -75,13 +77,14 @@ function admit(lane: Lane, key: string | undefined, exchange: Exchange): void {
   });
   const run = async (): Promise<void> => {
     const permit = await entering(lane, { signal: client.signal, key });
-    await handleWithin(permit, exchange.stretch, exchange.req, async () => {
+    await handleWithin(permit, exchange.stretch, req, async () => {
       await exchange.handle();
       await closed.promise;
       return { status: res.statusCode };
     });
   };
   run().catch((error) => {
+    void closed.promise.then(() => endUnread(req, systemClock));
     if (client.signal.aborted || res.writableEnded) return;
     // An answer that has begun cannot become another one.
     if (res.headersSent) res.destroy();

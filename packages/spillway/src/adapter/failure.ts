@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { errorCodes, SpillwayError } from '../base/errors.ts';
 import { field, isNetworkError, isTimeout, statusOf } from '../base/failure.ts';
 
-/** The words of a failure that a client is told. */
+/** The parts of a failure that a client may see. */
 export interface Failure {
   readonly code: string;
   readonly status: number;
@@ -10,7 +10,7 @@ export interface Failure {
   readonly message: string;
   /** The part of the request that breaks a rule, like `body.user.name`. */
   readonly field?: string | undefined;
-  /** Nobody foresaw it: its details belong into the log. */
+  /** True for an error that nobody threw on purpose: its details belong in the log. */
   readonly isUnexpected: boolean;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -30,10 +30,9 @@ const sentences: Readonly<Record<number, string>> = {
 const runtimeCodes: ReadonlySet<string> = new Set(errorCodes);
 
 /**
- * The failure that a client is told of an error. Deliberate errors keep their code: a
- * `SpillwayError`, and errors of a client's making with `expose`. A message is told if it is about
- * the request (4xx) or if the error has `expose: true`; other failures of the server have one fixed
- * sentence for each status.
+ * The failure that a client sees for an error. Deliberate errors keep their code: `SpillwayError`s,
+ * and errors with a status of 4xx and `expose: true`. The message is passed on if it is about the
+ * request (4xx) or has `expose: true`; otherwise the client gets a fixed sentence for the status.
  */
 export function failureOf(error: unknown): Failure {
   if (error instanceof SpillwayError) return toldFailure(error);

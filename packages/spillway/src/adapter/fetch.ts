@@ -64,7 +64,7 @@ function admitter(options: AdmissionOptions<Request>) {
     handler: (signal: AbortSignal) => Promise<Response>,
   ): Promise<Response> => {
     const client = new AbortController();
-    // Servers give reasons of their own, and some no errors at all.
+    // Servers abort with reasons of their own, and some are no errors at all.
     void onceAborted(request.signal).then(() => client.abort(clientGone));
     try {
       if (request.signal.aborted) throw clientGone;

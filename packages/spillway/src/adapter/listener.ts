@@ -19,6 +19,19 @@ export interface ListenOptions {
   readonly clock?: Clock | undefined;
 }
 
+/** Milliseconds that a client has to finish its body once it has been answered. */
+const lingerMs = 5_000;
+
+/**
+ * Ends a request that was answered before its body had come. Node tells the reader of the body
+ * nothing more, even when the client leaves: a handler that reads would hold its permit for ever.
+ */
+export function endUnread(req: IncomingMessage, clock: Clock): void {
+  if (req.complete || req.destroyed) return;
+  const timer = clock.after(lingerMs, () => req.destroy());
+  req.once('close', () => timer[Symbol.dispose]());
+}
+
 /**
  * A server of `node:http` as a part, whatever framework answers its requests. Closing it ends idle
  * connections, lets requests under way finish, and cuts them at the limit.
@@ -49,9 +62,10 @@ export class Listener implements Part, AsyncDisposable {
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
     });
-    server.prependListener('request', (_req: IncomingMessage, res: ServerResponse) => {
+    server.prependListener('request', (req: IncomingMessage, res: ServerResponse) => {
       if (this.#closing.hasBegun) res.setHeader('connection', 'close');
       res.once('close', () => {
+        endUnread(req, clock);
         if (this.#closing.hasBegun) nextTurn(() => server.closeIdleConnections());
       });
     });

@@ -10,7 +10,7 @@ export class LoopWatch {
 
   mark(): void {
     const now = systemClock.now();
-    // On a busy loop marks are close together and it does not sleep, so that need not be asked.
+    // On a busy loop marks are close together: it has not slept, and need not be asked.
     if (now - this.#markedAt > 1) this.#idleMs = nodeTiming.idleTime;
     this.#markedAt = now;
   }
@@ -31,9 +31,9 @@ export class LoopWatch {
 /** The watch of this thread, marked at the beginning and the end of each piece of work. */
 export const loopWatch: LoopWatch = new LoopWatch();
 
-/** Milliseconds of work in one stretch from which on others have waited for the event loop. */
+/** Milliseconds of work in one stretch from which others are kept waiting for the event loop. */
 const longMs = 2;
-/** Long stretches in a row from which on the work counts as computing. */
+/** Long stretches in a row from which the work counts as computing. */
 const longMin = 4;
 
 /**

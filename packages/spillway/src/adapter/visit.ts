@@ -44,8 +44,8 @@ export function checkAdmitted(lane: unknown, handler: unknown): void {
 }
 
 /**
- * Runs the handler of an admitted request. The caller hears of the deadline at once; the permit is
- * held until the handler has ended, with its answer's status as the outcome.
+ * Runs the handler of an admitted request. It rejects at once when the deadline passes; the permit
+ * is held until the handler has ended, and the status of its answer becomes the outcome.
  */
 export function handleWithin<T extends { readonly status: number }>(
   permit: Permit,

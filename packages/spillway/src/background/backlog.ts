@@ -38,9 +38,7 @@ export interface BacklogOptions<T> {
   readonly backoffMsMax?: number | undefined;
   /** Called for each dropped item; an error that it throws is ignored. @default none */
   readonly onDrop?: ((item: T, reason: DropReason, error?: unknown) => void) | undefined;
-  /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
-  /** Source of chance. @default systemRandom */
   readonly random?: Random | undefined;
 }
 
@@ -103,13 +101,13 @@ class Entry<T> implements RingMember {
 /**
  * Fire-and-forget work: bounded, tried again when it fails, and coalesced by key, so that of one
  * key at most one item runs and one waits. Each item runs in the AsyncLocalStorage context of the
- * caller that added it. Items that are not done are counted and told to `onDrop`.
+ * caller that added it. Items that are dropped are counted and passed to `onDrop`.
  */
 export class Backlog<T> implements Part, AsyncDisposable {
   readonly name: string;
   readonly #settings: ReturnType<typeof settings<T>>;
   readonly #waiting = new Ring<Entry<T>>();
-  /** Entries that were next while their key was running; they are older than all who wait. */
+  /** Entries that were next while their key was running; they are older than all that wait. */
   readonly #blocked = new Map<string, Entry<T>>();
   readonly #running = new Set<Entry<T>>();
   readonly #retrying = new Set<Entry<T>>();
@@ -199,7 +197,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
     return this.close();
   }
 
-  /** Starts no items until `resume`, or `close`; those that run go on. */
+  /** Starts no items until `resume` or `close`; items that run go on. */
   pause(): void {
     this.#isPaused = !this.#closing.hasBegun;
   }
@@ -217,7 +215,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
     this.#startSoon(microtask);
   }
 
-  /** Drops all items that wait, for their turn or to be tried again; those that run go on. */
+  /** Drops all items that wait for their turn or for a retry; items that run go on. */
   clear(): void {
     for (const entry of this.#takeWaiting()) this.#drop(entry.item, 'cleared');
     this.#wakeIdle();

@@ -22,7 +22,7 @@ export type BreakerStatus = 'closed' | 'open' | 'half-open';
 export interface BreakerState {
   status: BreakerStatus;
   since: number;
-  /** Grows with each change of status and each probe; a call that began before it is old news. */
+  /** Grows with each change of status and each probe; calls that began before it do not count. */
   generation: number;
   cooldownEndsAt: number;
   /** Cooldowns since it was last closed: each is longer than the one before. */
@@ -30,7 +30,7 @@ export interface BreakerState {
   /** Probes that succeeded since it was last open. */
   successes: number;
   opened: number;
-  /** True while somebody probes, who has until `probeEndsAt` to tell how it went. */
+  /** True while a probe is under way; without an outcome by `probeEndsAt` it has failed. */
   probing: boolean;
   probeEndsAt: number;
   memory: unknown;
@@ -68,7 +68,7 @@ export function admit(
   random: Random,
 ): Pass | undefined {
   if (state.status === 'closed') return { generation: state.generation, probe: false };
-  // A probe that never came back has failed: it met the very outage it was to look for.
+  // A probe without an outcome has failed: it met the outage that it was looking for.
   if (state.probing && now >= state.probeEndsAt) open(rule, state, now, random);
   if (now < mayProbeAt(state)) return undefined;
   if (state.status === 'open') turn(state, 'half-open', now);

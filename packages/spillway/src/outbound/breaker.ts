@@ -50,14 +50,14 @@ export interface BreakerOptions {
   /** Milliseconds after which a probe is aborted and has failed; from 1. @default 30_000 */
   readonly probeMsMax?: number | undefined;
   /**
-   * True for an error that speaks against the one who was called; by default any with no status or
-   * one from 500 does. It is asked about calls that ran into their deadline, but never about
-   * aborted ones or about refusals of our own parts, with which nothing was begun.
+   * True for an error that counts as a failure of the called service; by default one without a
+   * status, or with one from 500. It is asked about calls that ran into their deadline, but never
+   * about aborted calls, nor about refusals of Spillway's own parts, where nothing was begun.
    */
   readonly isFailure?: ((error: unknown) => boolean) | undefined;
-  /** Told of the failure that opened it. */
+  /** Called with the failure that opened it. */
   readonly onOpen?: ((error: unknown) => void) | undefined;
-  /** Told that calls pass again. */
+  /** Called when calls pass again. */
   readonly onClose?: (() => void) | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
@@ -88,8 +88,8 @@ export interface BreakerStats<Kind extends string = 'breaker'> {
 
 /**
  * Stops calling what keeps failing, lets exactly one caller probe, and resumes for all at once.
- * While it is open, callers are refused with `BREAKER_OPEN`, which says for how long. Callers that
- * would rather wait stack a `Retry` around it.
+ * While it is open, callers are refused with `BREAKER_OPEN`, whose `retryAfterMs` says for how
+ * long. To wait instead, stack a `Retry` around it.
  */
 export class Breaker implements Runner {
   readonly #rule: BreakerRule;
@@ -97,7 +97,7 @@ export class Breaker implements Runner {
   readonly #calls: BreakerCalls<Pass>;
   readonly #clock: Clock;
   readonly #random: Random;
-  /** The state that somebody holds it in by hand. */
+  /** The state that `hold` keeps it in. */
   #held: 'open' | 'closed' | undefined;
 
   constructor(options: BreakerOptions = {}) {
@@ -119,8 +119,8 @@ export class Breaker implements Runner {
   }
 
   /**
-   * Holds it open (all calls are refused) or closed (all pass, none is judged) until the result is
-   * disposed: for maintenance, or to switch it off.
+   * Holds it open (all calls are refused) or closed (all pass, none is judged) until the returned
+   * handle is disposed: for maintenance, or to switch it off.
    */
   hold(status: 'open' | 'closed'): Disposable {
     check(this.#held === undefined, 'Breaker.hold', 'called once at a time', this.#held);
@@ -141,9 +141,7 @@ export class Breaker implements Runner {
     const now = this.#clock.now();
     const isOpen = this.#held === 'open';
     const pass = isOpen ? undefined : admit(this.#rule, this.#state, now, this.#random);
-    if (pass === undefined) {
-      return rejectSoon(this.#calls.refusal(this, this.#state, now));
-    }
+    if (pass === undefined) return rejectSoon(this.#calls.refusal(this, this.#state, now));
     return this.#calls.call(task, { pass, probeMsMax: this.#rule.probeMsMax, signal });
   }
 }
@@ -192,7 +190,9 @@ export class BreakerCalls<P extends Pass> {
   refusal(part: object, state: BreakerState, now: number): SpillwayError {
     this.#refused += 1;
     const restMs = state.cooldownEndsAt - now;
-    const error = new SpillwayError('BREAKER_OPEN', `${state.status} after repeated failures`, {
+    const isHeld = state.status === 'closed';
+    const why = isHeld ? 'held open by hand' : `${state.status} after repeated failures`;
+    const error = new SpillwayError('BREAKER_OPEN', why, {
       cause: this.#lastError,
       // The end of a probe is unknown, so a caller that meets one goes by its own backoff.
       retryAfterMs: restMs > 0 ? restMs : undefined,
@@ -200,7 +200,7 @@ export class BreakerCalls<P extends Pass> {
     return tellRefusal(part, error);
   }
 
-  /** Tells that the breaker has opened or closed, if it has; a failed probe is no news. */
+  /** Tells that the breaker has opened or closed, if it has; a failed probe changes nothing. */
   tell(part: object, { status }: BreakerState): void {
     if (status === 'half-open' || status === this.#told) return;
     this.#told = status;
@@ -235,7 +235,7 @@ export class BreakerCalls<P extends Pass> {
     }
   }
 
-  /** Decides what an error says of the one who was called. */
+  /** Decides whether an error counts as a failure of the called service. */
   #judge(error: unknown, signal: AbortSignal | undefined): BreakerOutcome {
     // Libraries throw various things when aborted; the cause is in the signal.
     const reason: unknown = signal?.aborted ? signal.reason : error;

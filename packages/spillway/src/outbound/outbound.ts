@@ -30,7 +30,7 @@ interface Rate extends Runner {
 }
 
 export interface OutboundOptions<Fallback = never> {
-  /** Calls begun a second, or a bucket, which others may share. @default no limit */
+  /** Calls begun a second, or a bucket that other parts may share. @default no limit */
   readonly rate?: number | BucketOptions | Rate | undefined;
   /** Gate or Lane that bounds the calls under way. @default no limit */
   readonly lane?: Runner | undefined;
@@ -39,15 +39,15 @@ export interface OutboundOptions<Fallback = never> {
    * @default a Breaker that opens when half of at least 10 calls in 10 s have failed
    */
   readonly breaker?: BreakerOptions | Runner | false | undefined;
-  /** Retry, its options, or false for none. @default a Retry as it comes */
+  /** Retry, its options, or false for none. @default a Retry with its defaults */
   readonly retry?: RetryOptions | Runner | false | undefined;
-  /** Milliseconds for one attempt, waiting for its turn left out; from 1. @default 10_000 */
+  /** Milliseconds for one attempt, without its wait for a token; from 1. @default 10_000 */
   readonly attemptMs?: number | undefined;
   /** Milliseconds for a call with all its attempts and waits; from 1. @default 30_000 */
   readonly deadlineMs?: number | undefined;
   /**
-   * True for a result that is a failure: it is tried again if its `status` says nothing against
-   * it, and the last one is given to the caller. @default has a status of 429 or from 500
+   * True for a result that is a failure. It is tried again, unless it has a `status` other than
+   * 429, 502, 503 or 504; the caller gets the last one. @default a status of 429 or from 500
    */
   readonly isFailure?: ((result: unknown) => boolean) | undefined;
   /** Answer in place of a failure. @default the failure */
@@ -68,14 +68,14 @@ export interface OutboundStats {
 }
 
 /**
- * Many calls are under way at once, so that one stall of this process or of the network makes any
- * number of them fail in a row, all at the same moment: that says little of the other side.
+ * By share, not in a row: many calls are under way at once, so one stall of this process or of the
+ * network makes many of them fail at the same moment, which says little about the other side.
  */
 const breakRule = failureShare({ share: 0.5, windowMs: 10_000, callsMin: 10 });
 
 const callTraits: Traced = { name: 'outbound.call', attributes: {} };
 
-/** Carries a result that is a failure past retry and breaker, which look for errors. */
+/** Carries a result that is a failure through retry and breaker, which only know errors. */
 class BadResult extends Error {
   readonly result: unknown;
   readonly status: number | undefined;
@@ -93,9 +93,9 @@ class BadResult extends Error {
 }
 
 /**
- * Calls to one other side, within all that protects both: a permit of the lane is held for all
- * attempts, each of them asks the breaker, waits for a token of the bucket, and has a time of its
- * own. A 429 slows the bucket down, and a `Retry-After` is kept.
+ * Calls one other service, with everything that protects both sides. A permit of the lane is held
+ * for all attempts; each attempt asks the breaker, waits for a token of the bucket, and has a time
+ * limit of its own. A 429 slows the bucket down, and `Retry-After` is obeyed.
  */
 export class Outbound<Fallback = never> {
   readonly #rate: Rate | undefined;

@@ -17,13 +17,13 @@ export interface RetryBudgetStats {
   readonly tokens: number;
   readonly requests: number;
   readonly retries: number;
-  /** Retries that were not made for want of budget. */
+  /** Retries that were not made because the budget was used up. */
   readonly refused: number;
 }
 
 /**
- * Keeps a broken dependency from multiplying traffic. Shared by many callers, who in any stretch
- * of time retry at most `share` of their requests, plus what is free, plus `burst`.
+ * Keeps retries from multiplying the load on a broken dependency. All callers that share it retry,
+ * in any period, at most `share` of their requests, plus what is free, plus `burst`.
  */
 export class RetryBudget {
   readonly #settings: Filled<RetryBudgetOptions>;
@@ -55,7 +55,7 @@ export class RetryBudget {
     };
   }
 
-  /** Counts a request; to be called once, before it is first made. */
+  /** Counts a request. Call it once, before the first attempt. */
   request(): void {
     this.#requests += 1;
     this.#gain(this.#settings.share);

@@ -33,23 +33,23 @@ export interface RetryOptions {
   /** The longest wait, in milliseconds; from `backoffMs`. @default 10_000, or `backoffMs` */
   readonly backoffMsMax?: number | undefined;
   /**
-   * An error that asks for a longer wait is passed on at once; so is an open breaker, once it has
-   * been waited for that long in all. In milliseconds, from 0. @default 60_000
+   * The longest wait, in milliseconds from 0, that an error may ask for, and that a call may spend
+   * on an open breaker in all. Beyond it the error is passed on at once. @default 60_000
    */
   readonly retryAfterMsMax?: number | undefined;
   /** Milliseconds for one attempt, from 1; then it has failed. @default Infinity */
   readonly attemptMsMax?: number | undefined;
   /** Milliseconds for all attempts and waits together, from 0. @default Infinity */
   readonly deadlineMs?: number | undefined;
-  /** Limits what all who share it spend on retries together. @default no limit */
+  /** Bounds the retries of all calls that share it, together. @default no limit */
   readonly budget?: RetryBudget | undefined;
   /**
-   * True for errors that are worth another attempt. By default these are errors that say so by
-   * `retryable`, and of those that say nothing a status of 429, 502, 503 or 504, a refused or lost
-   * connection, and a time-out. A status of 500 and any other error are not tried again.
+   * True for errors that are worth another attempt. By default an error's own `retryable` decides.
+   * Without one these are a status of 429, 502, 503 or 504, a refused or lost connection, and a
+   * time-out. A status of 500 and any other error are not tried again.
    */
   readonly isRetryable?: ((error: unknown) => boolean) | undefined;
-  /** Told before each wait for another attempt. */
+  /** Called before each wait for another attempt. */
   readonly onRetry?: ((retried: Retried) => void) | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
@@ -77,11 +77,11 @@ export interface RetryStats {
 }
 
 /**
- * Tries again, after what the error asks for and a backoff on top. It gives up with the last error
- * as soon as no attempt is left, no budget, or no time: before its own deadline, and before that of
- * the caller, if its signal comes from a lane, a permit or `deadline`. Each attempt runs the whole
- * task, so a bucket inside it is passed each time. An open breaker inside it is waited for, and
- * that is no attempt: nothing was begun.
+ * Tries a task again, after the wait that the error asks for plus a backoff. It gives up with the
+ * last error as soon as attempts or budget are used up, or the wait would not end before its own
+ * deadline, or before the caller's, if the signal comes from a lane, a permit or `deadline`. Each
+ * attempt runs the whole task, so a bucket inside it is passed each time. A refusal by an open
+ * breaker inside it is waited out, and counts as no attempt: nothing was begun.
  *
  * An attempt that was given up and ignores its signal runs on beside the next one; a lane or gate
  * around the retry holds one permit for both. Put it inside where work ignores its signal and must

@@ -16,7 +16,7 @@ export interface BucketRule {
   readonly recoverMs: number;
 }
 
-/** Slots one behind the other, with nobody else's between them. */
+/** Slots of one taker, one behind the other. */
 export type SlotRun = {
   /** Time of the first. */
   readonly at: number;
@@ -92,7 +92,7 @@ export function nextRun(rule: BucketRule, state: SlotState, n: number, oldest: n
   return { at, stepMs: 1000 / rateAt(rule, state, at), n };
 }
 
-/** Gives out the run that {@link nextRun} has told of; `now` counts it towards a round. */
+/** Gives out the run that {@link nextRun} has found; `now` counts it towards a round. */
 export function give(state: SlotState, run: SlotRun, now: number): void {
   state.next = run.at + run.n * run.stepMs;
   count(state, now);
@@ -103,9 +103,9 @@ export function give(state: SlotState, run: SlotRun, now: number): void {
 export type Slowing = 'halved' | 'slowed' | 'known';
 
 /**
- * Answers a 429. The rate goes down by the share of the round's tokens that was refused. When that
- * is many, it is halved, all that was given out is void, and nothing is given out for
- * `retryAfterMs`; and so it is when the other side asks for more than a round of silence.
+ * Answers a 429. The rate goes down by the share of the round's tokens that was refused. If that
+ * share is large, or the other side asks for more than a round of silence, the rate is halved, the
+ * tokens given out in advance are void, and none is given out for `retryAfterMs`.
  */
 export function slowSlots(
   rule: BucketRule,
@@ -183,7 +183,7 @@ export function recoveryMs({ since, recoverMs }: SlotState, now: number): number
   return Math.max(0, since + recoverMs - now);
 }
 
-/** Counts tokens by rounds: what is read covers the last one to two of them. */
+/** Counts tokens by rounds: `given` and `givenBefore` cover the last one to two of them. */
 function count(state: SlotState, now: number): void {
   const ms = now - state.countedFrom;
   if (ms < roundMs) return;

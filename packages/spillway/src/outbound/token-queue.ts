@@ -29,7 +29,7 @@ export abstract class TokenQueue implements Runner {
   readonly #takers = new Ring<Taker>();
   #timer: Disposable | undefined = undefined;
   #isPaused = false;
-  /** Tokens that those in the queue wait for. */
+  /** Tokens that all callers in the queue want together. */
   protected wanted = 0;
   protected taken = 0;
   protected refused = 0;
@@ -42,7 +42,7 @@ export abstract class TokenQueue implements Runner {
   protected abstract spend(n: number): boolean;
   /** Milliseconds until `n` tokens are there, if nobody else takes any. */
   protected abstract msUntil(n: number): number;
-  /** Milliseconds until the first in the queue, who wants `n`, can be served. */
+  /** Milliseconds until the first caller in the queue, which wants `n`, can be served. */
   protected msUntilServed(n: number): number {
     return this.msUntil(n);
   }
@@ -51,18 +51,18 @@ export abstract class TokenQueue implements Runner {
     return this.#takers.size;
   }
 
-  /** Yields how many tokens each of those who wait wants, in order. */
+  /** Yields the number of tokens that each waiting caller wants, in order. */
   protected *wants(): Generator<number> {
     for (const { n } of this.#takers) yield n;
   }
 
-  /** Resolves when `n` tokens are there and all who came here before have theirs. */
+  /** Resolves when `n` tokens are there and all earlier callers have theirs. */
   async take(n = 1, { signal }: RunOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     if (!this.tryTake(n)) return this.#wait(n, signal);
   }
 
-  /** Takes `n` tokens, at most the burst, if they are there now; never ahead of those who wait. */
+  /** Takes `n` tokens, at most the burst, if they are there and nobody waits for tokens. */
   tryTake(n = 1): boolean {
     checkInteger('n', n, 1, this.#options.burst);
     return this.#takers.size === 0 && this.#spend(n);
@@ -86,7 +86,7 @@ export abstract class TokenQueue implements Runner {
     this.serve();
   }
 
-  /** Refuses all who wait, with `CLEARED`. */
+  /** Refuses every waiting caller, with `CLEARED`. */
   clear(): void {
     this.refuseAll(new SpillwayError('CLEARED', 'the queue for tokens was cleared'));
   }
@@ -105,7 +105,7 @@ export abstract class TokenQueue implements Runner {
     }
     const taker: Taker = new Taker(n, signal, () => {
       this.wanted -= n;
-      // The next may want less than the one that left, so its tokens may be there already.
+      // The next caller may want less than the one that left, so its tokens may be there.
       this.serve();
     });
     this.#takers.push(taker);
@@ -114,13 +114,13 @@ export abstract class TokenQueue implements Runner {
     return taker.promise;
   }
 
-  /** Changes the burst and the rest, and serves those whom the new ones let go. */
+  /** Changes the options, and serves the callers that the new ones let pass. */
   protected change(options: TokenQueueOptions): void {
     this.#options = options;
     this.serve();
   }
 
-  /** Gives the oldest their tokens, as long as there are any. */
+  /** Serves waiting callers in order, as long as there are tokens. */
   protected serve(): void {
     for (let { first } = this.#takers; first && this.#spend(first.n); { first } = this.#takers) {
       this.#takers.remove(first);

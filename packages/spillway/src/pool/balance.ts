@@ -22,8 +22,8 @@ export function steal(workers: Serving): void {
 }
 
 function stealFor(idle: Worker, workers: Serving): void {
-  // A worker with a few tasks takes only tasks that a busy one cannot begin yet. One without any
-  // also takes tasks that the other could begin, but for one: that one may hold up its thread.
+  // A worker that has tasks takes only those that a busy worker cannot begin yet. A worker without
+  // any also takes those that it could begin, all but one: its thread may be blocked by that one.
   const isEmpty = idle.tasks.size === 0;
   const left = isEmpty ? 1 : 0;
   const surplusOf = (worker: Worker) => (isEmpty ? worker.tasks.size : worker.prefetched) - left;

@@ -31,7 +31,7 @@ export class Dispatcher implements WorkerEvents {
   #isDispatchDue = false;
   #isClosing = false;
   #isPaused = false;
-  /** Bound tasks that workers had when the pool was resized: none of their affinity overtakes. */
+  /** Bound tasks that workers had at the last resize: newer ones of their affinity wait. */
   #boundBefore: readonly PoolTask[] = [];
   #onEmpty: (() => void) | undefined;
 
@@ -43,7 +43,7 @@ export class Dispatcher implements WorkerEvents {
     this.#workers = workers;
     this.#meter = new Meter(clock.now());
     this.#queue = new TaskQueue(settings.workers, random() * 2 ** 32);
-    this.#resultTimer = new ResultTimer(clock, () => this.#readUntold());
+    this.#resultTimer = new ResultTimer(clock, () => this.#readUnannounced());
     this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
   }
 
@@ -68,7 +68,7 @@ export class Dispatcher implements WorkerEvents {
     };
   }
 
-  /** Takes a task; with `chunk` it is one that streams. Throws when it is asked for wrongly. */
+  /** Takes a task, with `chunk` a streaming one. Throws if an argument is wrong. */
   submit(
     name: string,
     input: unknown,
@@ -108,7 +108,7 @@ export class Dispatcher implements WorkerEvents {
     else this.end(task, reason);
   };
 
-  /** Ends a task before its worker does, and tells the caller why. */
+  /** Ends a task early, and tells its caller why. */
   end(task: PoolTask, error: unknown, refusal: Refusal = 'aborted'): void {
     if (!this.#withdraw(task, refusal)) {
       this.#stop(task, error, refusal === 'deadline' ? 'late' : 'aborted');
@@ -193,8 +193,8 @@ export class Dispatcher implements WorkerEvents {
   #takeBack(worker: Worker): void {
     let runsBound = false;
     const taken = worker.takeBackMany(worker.tasks.size, ({ transfer, affinity }) => {
-      // Moved buffers cannot come back: the worker runs such a task, a lost one loses it. One that
-      // is bound may not overtake older ones: these stay with it.
+      // Moved buffers cannot come back, so such a task stays with its worker, and is lost if that
+      // crashes. It must not overtake older tasks of its affinity, so these stay with it.
       if (transfer.length === 0) return affinity === undefined || !runsBound;
       runsBound ||= affinity !== undefined && worker.state !== 'gone';
       return false;
@@ -220,7 +220,7 @@ export class Dispatcher implements WorkerEvents {
     task.refuse(tellRefusal(this.#pool, error));
   }
 
-  /** Takes away a task that has not begun, wherever it is; false when it has. */
+  /** Removes a task that has not begun from the queue or its worker; false if it has begun. */
   #withdraw(task: PoolTask, refusal: Refusal): boolean {
     const { worker } = task;
     if (!(worker === undefined ? this.#queue.remove(task) : worker.takeBack(task))) return false;
@@ -238,7 +238,7 @@ export class Dispatcher implements WorkerEvents {
     task.kill = this.#settings.clock.after(killAfterMs, () => {
       const hasNeighbours = [...worker.tasks].some((other) => !other.isOver && other.hasBegun);
       worker.retire();
-      // Tasks beside one that does not stop get as long again to end.
+      // Tasks that run beside it get as long again to end.
       if (hasNeighbours)
         task.kill = this.#settings.clock.after(killAfterMs, () => worker.thread.terminate());
       else worker.thread.terminate();
@@ -254,7 +254,7 @@ export class Dispatcher implements WorkerEvents {
     this.#onEmpty?.();
   }
 
-  /** A pool that need not keep the process alive does so only while it has tasks. */
+  /** With `ref: false` the pool keeps the process alive only while it has tasks. */
   #setRef(isHeld: boolean): void {
     if (this.#settings.ref) return;
     this.#workers.setRef(isHeld);
@@ -283,7 +283,7 @@ export class Dispatcher implements WorkerEvents {
     return [...this.#queue, ...sent].filter((task) => !task.isOver);
   }
 
-  /** Puts dispatching off to the end of this turn, so that all that is due goes out together. */
+  /** Dispatches at the end of this turn, so that all tasks that are due go out together. */
   #dispatchSoon(): void {
     if (this.#isDispatchDue) return;
     this.#isDispatchDue = true;
@@ -299,7 +299,7 @@ export class Dispatcher implements WorkerEvents {
     this.#boundBefore = this.#boundBefore.filter(({ worker }) => worker !== undefined);
     for (let task = queue.next(); task; task = queue.next()) {
       const next = task;
-      // A place that an older bound task waits for is kept: free ones would take it for ever.
+      // A place that an older bound task waits for is kept: unbound tasks would always take it.
       const isKept = hasBound && this.#dispatchBound(next);
       const able = isKept ? serving.filter((_, at) => !this.#nextBound(at, next)) : serving;
       const worker = leastBusy(able, next);
@@ -309,7 +309,7 @@ export class Dispatcher implements WorkerEvents {
     }
     if (hasBound) this.#dispatchBound();
     if (queue.next() === undefined) steal(serving);
-    // All of them: a getter of an input that is copied may resize the pool meanwhile.
+    // Of all workers: copying an input may run a getter that resizes the pool.
     for (const worker of this.#workers.all) {
       if (worker.flush(this.#unsendable)) this.#resultTimer.start();
     }
@@ -345,10 +345,9 @@ export class Dispatcher implements WorkerEvents {
 
   /** True while a worker that leaves this index has tasks bound to it: none may overtake them. */
   #isHeldBack(index: number): boolean {
-    for (const worker of this.#workers.all) {
-      if (worker.index === index && worker.state === 'retiring' && worker.hasBound) return true;
-    }
-    return false;
+    return [...this.#workers.all].some(
+      (worker) => worker.index === index && worker.state === 'retiring' && worker.hasBound,
+    );
   }
 
   readonly #unsendable = (task: PoolTask, error: unknown): void => {
@@ -357,14 +356,14 @@ export class Dispatcher implements WorkerEvents {
     task.refuse(error);
   };
 
-  /** Takes the results in shared memory that no message tells of; false when there were none. */
-  #readUntold(): boolean {
-    const untold = [...this.#workers.all].filter((worker) => worker.results.hasUntold);
-    for (const worker of untold) this.message(worker, undefined);
-    return untold.length > 0;
+  /** Reads the results in shared memory that no message announced; false when there were none. */
+  #readUnannounced(): boolean {
+    const workers = [...this.#workers.all].filter(({ results }) => results.hasUnannounced);
+    for (const worker of workers) this.message(worker, undefined);
+    return workers.length > 0;
   }
 
-  /** The worker is done with the task; true when its caller is still to be told. */
+  /** Notes that the worker is done with the task; true if its caller still waits. */
   #done(task: PoolTask, ending: 'ok' | 'failed', now: number, serviceMs: number): boolean {
     const waitMs = Math.max(0, now - task.arrivedAt - serviceMs);
     task.worker?.finish(task);

@@ -7,6 +7,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import {
   anything,
   callback,
+  clockRule,
   type Filled,
   flag,
   instance,
@@ -25,7 +26,7 @@ import { type ThreadOptions, type Threads, workerThreads } from './threads.ts';
 import { uncopyable } from './wire-error.ts';
 import type { WorkerStats } from './worker.ts';
 
-/** The most threads of a pool: a slip of the hand must not take all memory of the machine. */
+/** The most threads of a pool, so that a typing error does not use up the machine's memory. */
 export const workersMax = 1_024;
 
 export interface RecycleOptions {
@@ -53,13 +54,13 @@ export interface PoolOptions {
   /** Milliseconds from the call to the result, above 0; `Infinity` for none. */
   readonly deadlineMs: number;
   /**
-   * Milliseconds, from 0, after which the thread of a task that was aborted and goes on is ended;
-   * `Infinity` for never. @default 10_000
+   * Milliseconds, from 0, that an aborted task may go on before its thread is ended; `Infinity` for
+   * no limit. @default 10_000
    */
   readonly killAfterMs?: number | undefined;
   /**
-   * Milliseconds, above 0, for which a stream may have chunks that nobody reads: then it is ended,
-   * since it holds a worker. @default 60_000
+   * Milliseconds, above 0, that the chunks of a stream may wait for a reader. Then the stream is
+   * ended, since it holds a worker. @default 60_000
    */
   readonly streamIdleMsMax?: number | undefined;
   /** Decides when workers are replaced, one at a time, each by one that is warm. @default never */
@@ -68,7 +69,10 @@ export interface PoolOptions {
   readonly workerData?: unknown;
   /** The environment variables of the workers. @default those of the process */
   readonly env?: NodeJS.ProcessEnv | undefined;
-  /** Limits on a worker's memory, as of `node:worker_threads`; one above is lost. @default none */
+  /**
+   * Limits on a worker's memory, in megabytes, as of `node:worker_threads`; a worker that exceeds
+   * one is lost. The heap has at least 4 MB, the stack 0.5 MB. @default those of Node
+   */
   readonly resourceLimits?: ResourceLimits | undefined;
   /** Milliseconds that a worker's `setup` or `teardown` may take, from 1. @default 60_000 */
   readonly startMsMax?: number | undefined;
@@ -85,7 +89,7 @@ export interface PoolStats extends MeterStats {
   readonly name: string;
   /** Tasks that can run at once. */
   readonly limit: number;
-  /** Tasks that workers are busy with. */
+  /** Tasks in progress. */
   readonly inside: number;
   /** Tasks that wait, here or in a busy worker. */
   readonly waiting: number;
@@ -107,7 +111,7 @@ export type PoolSettings = Filled<Omit<PoolOptions, 'recycle' | keyof ThreadOpti
 const isUrl = (value: unknown): boolean => value instanceof URL && value.protocol === 'file:';
 const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
-/** Fills in what is left out, once the options are known to be right. */
+/** Checks the options and fills in the defaults. */
 export function poolSettings(options: PoolOptions): PoolSettings {
   const settings = settle('Pool', options, {
     name: or(word, 'pool'),
@@ -124,7 +128,7 @@ export function poolSettings(options: PoolOptions): PoolSettings {
     resourceLimits: maybe(instance(isObject, 'an object')),
     startMsMax: or(number(1), 60_000),
     ref: or(flag, true),
-    clock: or(instance(isObject, 'a Clock'), systemClock),
+    clock: or(clockRule, systemClock),
     random: or(callback, systemRandom),
     threads: or(callback, workerThreads),
   });
@@ -134,6 +138,13 @@ export function poolSettings(options: PoolOptions): PoolSettings {
     heapMbMax: or(number(1), Infinity),
     intervalMs: or(number(0), 1_000),
   });
+  const resourceLimits = settle('Pool: resourceLimits', settings.resourceLimits ?? {}, {
+    // With less than these V8 ends the whole process, and not only the thread (Node 24.21).
+    maxOldGenerationSizeMb: maybe(number(4)),
+    stackSizeMb: maybe(number(0.5)),
+    maxYoungGenerationSizeMb: maybe(number(0)),
+    codeRangeSizeMb: maybe(number(0)),
+  });
   const { module } = settings;
   const path = fileURLToPath(module);
   // A compiler turns the worker into `.js`, but not the name in its URL.
@@ -142,10 +153,10 @@ export function poolSettings(options: PoolOptions): PoolSettings {
   if (found === undefined) throw assertionError(`Pool: module: no file at ${path}`);
   const { env, workerData } = settings;
   const copy = { env: env && { ...env }, workerData: copyOf(workerData) };
-  return { ...settings, ...copy, module: found, recycle };
+  return { ...settings, ...copy, module: found, recycle, resourceLimits };
 }
 
-/** A copy that later changes by the caller cannot reach: workers that start later get the same. */
+/** Copies the data, so that workers that start later get the same whatever the caller changes. */
 function copyOf(workerData: unknown): unknown {
   try {
     return structuredClone(workerData);

@@ -65,8 +65,8 @@ export class Pool<Module> implements Part, AsyncDisposable {
 
   /**
    * Runs a handler of the module in one of the workers. The input is copied when it is sent, at the
-   * end of this turn or later. Rejects with what the handler threw, `POOL_FULL`, `DEADLINE`,
-   * `WORKER_LOST`, or the signal's reason.
+   * end of this turn of the event loop or later. Rejects with what the handler threw, `POOL_FULL`,
+   * `DEADLINE`, `WORKER_LOST`, or the signal's reason.
    */
   run<Name extends RunName<Module>>(
     name: Name,
@@ -107,7 +107,7 @@ export class Pool<Module> implements Part, AsyncDisposable {
     return this.#workers.publish(value);
   }
 
-  /** Begins no tasks until `resume`, or `close`; those that run go on, and deadlines too. */
+  /** Begins no tasks until `resume` or `close`. Running tasks go on; deadlines still count. */
   pause(): void {
     this.#dispatcher.pause();
   }
@@ -117,7 +117,7 @@ export class Pool<Module> implements Part, AsyncDisposable {
     this.#dispatcher.resume();
   }
 
-  /** Refuses all tasks that have not begun, with `CLEARED`. */
+  /** Refuses every task that has not begun, with `CLEARED`. */
   clear(): void {
     this.#dispatcher.clear();
   }

@@ -14,8 +14,8 @@ import { slotCount } from './slots.ts';
  *
  * Reason for the timer below: a message for each result would cost what the shared memory saves, so
  * a worker with more to do lets its results wait for a while. A worker that goes from short tasks
- * to a long one cannot know that it will be long, and leaves the last results untold. Remedy: while
- * a worker has more than one task, the pool reads the results of all on a timer, too.
+ * to a long one cannot know that it will be long, and leaves its last results unannounced. So while
+ * a worker has more than one task, the pool also reads the results of all workers on a timer.
  */
 
 /** A worker with more to do lets a result wait at least this long before it wakes the pool. */
@@ -75,8 +75,9 @@ export class ResultWriter {
   }
 
   /**
-   * Wakes the pool if it has not read all: at once if nothing is left to do, else when it last read
-   * half of the time ago that the rest will take, so that new tasks come before the end.
+   * Wakes the pool if it has not read all results: at once if no task is left. Otherwise it waits,
+   * from the pool's last look, for half of the time that the remaining tasks will take, so that new
+   * tasks arrive before the worker has none.
    */
   tell(now: number, leftMs: number): void {
     const { header } = this.#memory;
@@ -103,8 +104,8 @@ export class ResultReader {
     this.#memory.header[asleep] = 1;
   }
 
-  /** True when there are results that no message tells of. */
-  get hasUntold(): boolean {
+  /** True when there are results that no message announced. */
+  get hasUnannounced(): boolean {
     const { header } = this.#memory;
     return Atomics.load(header, asleep) === 1 && this.#head !== Atomics.load(header, tail);
   }
@@ -129,7 +130,7 @@ export class ResultReader {
   }
 }
 
-/** Reads the results of all workers now and then, while some may be untold. */
+/** Reads the results of all workers now and then, while some may be unannounced. */
 export class ResultTimer implements Disposable {
   readonly #clock: Clock;
   readonly #read: () => boolean;

@@ -60,7 +60,7 @@ export class TaskSlots {
     return this.#change(ticket, claimed);
   }
 
-  /** Pool: true when the task has not begun, and now never will there. */
+  /** Pool: true when the task has not begun, and now never will in this worker. */
   revoke(ticket: number): boolean {
     return this.#change(ticket, revoked);
   }

@@ -8,8 +8,8 @@ import type { Worker } from './worker.ts';
 
 export interface PoolRunOptions extends RunOptions {
   /**
-   * The tasks that the signal cancels: with `queued` a task that has begun goes on, and its caller
-   * gets the result. @default 'always'
+   * With `queued` the signal only cancels a task that has not begun; one that has goes on, and its
+   * caller gets the result. @default 'always'
    */
   readonly cancel?: 'always' | 'queued' | undefined;
   /**
@@ -54,7 +54,7 @@ export class PoolHandler {
     this.number = number;
   }
 
-  /** Follows the usual task: one that took long, or whose thread had to wait, says little. */
+  /** Learns slowly from a long task: it may be a rare one, or its thread had to wait for a core. */
   learn(durationMs: number): void {
     this.expectedMs ??= durationMs;
     const change = durationMs - this.expectedMs;
@@ -64,7 +64,7 @@ export class PoolHandler {
 
 const noBuffers: readonly ArrayBuffer[] = [];
 
-/** A call, as the dispatcher takes it. */
+/** A call of a handler. */
 export interface PoolCall {
   readonly handler: PoolHandler;
   readonly input: unknown;

@@ -30,7 +30,7 @@ export type Threads = (start: ThreadStart, events: ThreadEvents, options: Thread
 
 /** Real threads. */
 export const workerThreads: Threads = (start, events, { env, resourceLimits }) => {
-  // A switch that says how to read a program from the command line keeps a thread from starting.
+  // This switch, which is for programs given on the command line, keeps threads from starting.
   const isInherited = !process.execArgv.some((name) => name.startsWith('--input-type'));
   const { port1: port, port2 } = new MessageChannel();
   const worker = new Worker(threadFile('pool-worker'), {
@@ -42,7 +42,7 @@ export const workerThreads: Threads = (start, events, { env, resourceLimits }) =
   });
   let failure: unknown;
   const fail = (error: unknown) => {
-    // Its result cannot be read, and nobody knows whose it is.
+    // The message cannot be read, so nobody knows whose result it is.
     failure = error;
     void worker.terminate();
   };
@@ -54,7 +54,7 @@ export const workerThreads: Threads = (start, events, { env, resourceLimits }) =
       return undefined;
     }
   };
-  /** Takes the other messages that are there: left to the port, each would be a turn of its own. */
+  /** Reads the other messages that are there: left to the port, each would take a turn. */
   const takeRest = () => {
     for (let next = receive(); next !== undefined; next = receive()) events.message(next.message);
   };

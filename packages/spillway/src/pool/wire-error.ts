@@ -1,7 +1,7 @@
 import { misuse, shown } from '../base/check.ts';
 
-/** The longest chain of causes and errors inside errors that is sent. */
-const depthMax = 8;
+/** Causes and inner errors that are sent with an error at most: errors may contain themselves. */
+const innerMax = 32;
 
 const errorTypes = [EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError];
 
@@ -20,15 +20,19 @@ export type WireError =
 
 /** Posts a message with an error in it: whole if it can be copied, else without what cannot. */
 export function postError(thrown: unknown, post: (error: WireError) => void): void {
-  try {
-    post(packError(thrown, false));
-  } catch {
-    post(packError(thrown, true));
+  for (const isBare of [false, true]) {
+    try {
+      post(packError(thrown, isBare));
+      return;
+    } catch {
+      // Copying fails, or code of the value itself throws: a getter, a proxy, `toString`.
+    }
   }
+  post(packError(new Error('what was thrown cannot be read'), true));
 }
 
 /** Packs a thrown value; with `isBare` only what can always be copied. */
-function packError(thrown: unknown, isBare: boolean, depth = 0): WireError {
+function packError(thrown: unknown, isBare: boolean, budget = { left: innerMax }): WireError {
   if (!(thrown instanceof Error)) {
     const isSafe = !isBare || Object(thrown) !== thrown;
     if (isSafe && typeof thrown !== 'symbol') return { isError: false, value: thrown };
@@ -41,7 +45,10 @@ function packError(thrown: unknown, isBare: boolean, depth = 0): WireError {
     const isData = typeof value !== 'function' && typeof value !== 'symbol';
     if (isData && (isFlat || !isBare)) fields[key] = value;
   }
-  const inner = depth < depthMax ? (one: unknown) => packError(one, isBare, depth + 1) : undefined;
+  const inner = (one: unknown): WireError | undefined => {
+    budget.left -= 1;
+    return budget.left < 0 ? undefined : packError(one, isBare, budget);
+  };
   const errors = thrown instanceof AggregateError ? read(thrown, 'errors') : undefined;
   const hasCause = Object.hasOwn(thrown, 'cause') && !Object.hasOwn(fields, 'cause');
   return {
@@ -49,8 +56,10 @@ function packError(thrown: unknown, isBare: boolean, depth = 0): WireError {
     type: typeOf(thrown),
     message: String(read(thrown, 'message')),
     fields,
-    cause: hasCause ? inner?.(read(thrown, 'cause')) : undefined,
-    errors: Array.isArray(errors) && inner !== undefined ? errors.map(inner) : undefined,
+    cause: hasCause ? inner(read(thrown, 'cause')) : undefined,
+    errors: Array.isArray(errors)
+      ? errors.map(inner).filter((one) => one !== undefined)
+      : undefined,
   };
 }
 

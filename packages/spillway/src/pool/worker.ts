@@ -8,9 +8,9 @@ import type { Thread } from './threads.ts';
 import { postError, uncopyable, unpackError } from './wire-error.ts';
 
 /**
- * The work, by what is known of it, that may wait in a busy worker: enough that the next tasks are
- * there when one ends, which saves a wake-up of about 100 us for each, and that a worker does not
- * run dry while this thread waits for a core: with 2 ms, tasks of 1 ms were 4 % slower (2026-11).
+ * Milliseconds of expected work that may wait in a busy worker. The next task is then there when
+ * one ends, which saves a wake-up of about 100 us, and the worker does not run dry while this
+ * thread waits for a core: with 2 ms, tasks of 1 ms were 4 % slower (2026-11).
  */
 const prefetchMsMax = 5;
 
@@ -55,9 +55,9 @@ export class Worker {
   /** The reason why its thread ended, if it was not asked to. */
   error: unknown = undefined;
   handlers: readonly string[] = [];
-  /** Nothing is lost when it ends: another has its index, or nobody needs it. */
+  /** True once it is no longer needed: another has its index, or the pool has become smaller. */
   isDismissed = false;
-  /** True once somebody has asked for its replacement. */
+  /** True once its replacement was requested. */
   isDue = false;
   readonly #settings: PoolSettings;
   readonly thread: Thread;
@@ -69,7 +69,7 @@ export class Worker {
   #batch: unknown[] = [];
   #transfers: ArrayBuffer[] = [];
   #stamp = 0;
-  /** The time that its tasks will take together, by what is known of them. */
+  /** The expected time of all its tasks together. */
   #expectedMs = 0;
   /** Ends a thread whose setup or teardown takes too long. */
   #timer: Disposable | undefined;
@@ -131,7 +131,7 @@ export class Worker {
     return this.tasks.size < this.#settings.concurrency;
   }
 
-  /** True when it can begin nothing, since tasks that nobody waits for any more do not stop. */
+  /** True when tasks that were given up, and do not stop, take all its places. */
   get isStuck(): boolean {
     return [...this.tasks].filter((task) => task.isOver).length >= this.#settings.concurrency;
   }
@@ -240,7 +240,7 @@ export class Worker {
     return true;
   }
 
-  /** Takes back, newest first, up to so many of those that may and that have not begun. */
+  /** Takes back up to so many tasks that have not begun and that `may`, newest first. */
   takeBackMany(count: number, may: (task: PoolTask) => boolean): PoolTask[] {
     const taken: PoolTask[] = [];
     for (const task of [...this.tasks].reverse()) {
@@ -259,7 +259,7 @@ export class Worker {
     this.thread.post({ type: 'credit', ticket, chunks }, []);
   }
 
-  /** Lets it retire for good. */
+  /** Lets a worker that is no longer needed retire. */
   dismiss(): void {
     this.isDismissed = true;
     this.retire();

@@ -9,7 +9,7 @@ import { Worker, type WorkerEvents } from './worker.ts';
 const backoffMsMin = 100;
 /** The longest pause while workers fail to start. */
 const backoffMsMax = 30_000;
-/** The longest pause while they start but do not live: tasks that kill must not close the pool. */
+/** The longest pause while workers start but soon crash: such tasks must not stop the pool. */
 const crashMsMax = 2_000;
 /** A worker that has lived this long was not lost because of how it started. */
 const calmMs = 10_000;
@@ -53,7 +53,7 @@ export class Workers {
   /** Resolves when every worker is warm; rejects if one cannot start, and ends the others. */
   start(events: WorkerEvents): Promise<void> {
     this.#events = events;
-    for (const index of this.serving.keys()) if (!this.#isClosing) this.#spawn(index);
+    this.#fill();
     return this.#started.promise;
   }
 
@@ -61,7 +61,7 @@ export class Workers {
   resize(count: number): void {
     for (const worker of this.serving.splice(count)) worker?.dismiss();
     while (this.serving.length < count) this.serving.push(undefined);
-    if (!this.#isClosing && this.#restart === undefined) this.#fill();
+    if (this.#restart === undefined) this.#fill();
   }
 
   /** Sends a snapshot to all workers; one that cannot be copied fails, and changes nothing. */
@@ -102,8 +102,8 @@ export class Workers {
     this.#isClosing = true;
     this.#restart?.[Symbol.dispose]();
     this.#wear?.[Symbol.dispose]();
-    // One that starts is let be until it is ready: native code that a module loads meanwhile may
-    // end the whole process if its thread is ended under it, as onnxruntime does.
+    // A worker that is starting is left alone until it is ready: native code that its module loads,
+    // such as onnxruntime, may end the whole process if its thread is ended meanwhile.
     for (const worker of this.all) worker.retire();
     if (this.all.size === 0) this.#ended.resolve();
   }
@@ -237,12 +237,12 @@ export class Workers {
     });
   }
 
-  /** Starts the workers that are missing. */
+  /** Starts the workers that are missing; stops if the first ones of a new pool cannot start. */
   #fill(): void {
     const starting = [...this.all].filter(({ state }) => state === 'starting');
     for (const [index, worker] of this.serving.entries()) {
       const isFilled = worker !== undefined || starting.some((other) => other.index === index);
-      if (!isFilled) this.#spawn(index);
+      if (!isFilled && !this.#isClosing) this.#spawn(index);
     }
   }
 }

@@ -1,11 +1,11 @@
 import { constants } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 
-/** A signal within this time of the last is the same Ctrl-C: npm passes on what it got, too. */
+/** A second signal within this time is the same Ctrl-C, which npm has passed on as well. */
 const sameMs = 500;
 
 export interface StopSignalOptions {
-  /** Told on stderr at the first signal: `what has begun is finished first`. @default nothing */
+  /** Written to stderr at the first signal: `what has begun is finished first`. @default nothing */
   readonly first?: string | undefined;
   /** A sentence on what a second signal leaves undone; called right before the process ends. */
   readonly left: () => string;

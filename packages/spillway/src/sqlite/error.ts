@@ -17,13 +17,14 @@ const codes: Readonly<Record<number, { readonly code: ErrorCode; readonly says: 
   26: { code: 'DATABASE_CORRUPT', says: 'the file is no database' },
 };
 
-/** SQLite's result code for a disk that is full when the index of the log has to grow. */
+/** SQLite's result code when the disk is too full for the index of the log to grow. */
 const shmSize = 10 | (19 << 8);
 
 /** SQLite's result code for a statement that the authorizer denied. */
 const denied = 23;
 const deniedMessage =
-  'transactions are begun and ended by write() and transaction(), and there are no savepoints';
+  'transactions are begun and ended by write() and transaction(), there are no savepoints, ' +
+  'and the pragmas that set up a connection cannot be changed';
 
 /** SQLite's primary result code of an error, or 0. */
 export function primaryCode(error: unknown): number {
@@ -64,8 +65,10 @@ export function resultsOf(outcome: SqliteOutcome | undefined): readonly SqlResul
 }
 
 /** Copies a statement, so that changes to the caller's own have no effect. */
-export function copyStatement({ sql, parameters }: SqlStatement): SqlStatement {
-  check(typeof sql === 'string', 'sql', 'a string', sql);
+export function copyStatement(statement: SqlStatement): SqlStatement {
+  const { sql, parameters }: Partial<SqlStatement> = Object(statement);
+  // SQLite would ignore what is behind a NUL.
+  check(typeof sql === 'string' && !sql.includes('\0'), 'sql', 'a string without NUL', sql);
   check(Array.isArray(parameters), 'parameters', 'an array', parameters);
   return { sql, parameters: parameters.map(copyValue) };
 }

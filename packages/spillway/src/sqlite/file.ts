@@ -28,7 +28,7 @@ const groupMax = 256;
 const checkpointGroups = 16;
 /** Reads that go to a thread in one message; a slow one delays those behind it. */
 const readsMax = 8;
-/** Added to the time of each call, so that SQLite itself says first that it waited too long. */
+/** Added to the time limit of each call, so that SQLite's own wait for a lock ends first. */
 const marginMs = 1_000;
 
 export interface SqliteFileOptions {
@@ -41,12 +41,11 @@ export interface SqliteFileOptions {
   /** Transactions, and also reads, that may wait. An integer from 1. @default 10_000 */
   readonly queueMax?: number | undefined;
   /**
-   * The longest wait for a turn, then for other processes, and the longest run of a read or a
-   * write, in milliseconds, each from 0 to 2^31 - 1. A thread that takes longer is replaced. The
-   * statements of `transaction()` are bounded by its signal only. @default 5_000
+   * Milliseconds, from 0 to 2^31 - 1, that a call may wait for its turn; then as many that it may
+   * wait for other processes, and as many that it may run. A thread that takes longer is replaced.
+   * The statements of `transaction()` are bounded by its signal only. @default 5_000
    */
   readonly deadlineMs?: number | undefined;
-  /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
 }
 
@@ -62,13 +61,13 @@ export interface SqliteFileStats {
   readonly groups: number;
   /** Reads that were answered. */
   readonly reads: number;
-  /** Threads that were replaced since they had crashed or ran for too long. */
+  /** Threads that were replaced because they crashed or a call took too long. */
   readonly restarts: number;
-  /** True from a write that failed since the disk is full until one succeeds. */
+  /** True once a write has failed because the disk is full, until one succeeds. */
   readonly full: boolean;
 }
 
-/** A transaction known in advance, or undefined for one that asks for the writer itself. */
+/** The statements of a `write()`, or undefined for a `transaction()`, which takes the writer. */
 type Write = SqlStatements | undefined;
 type WriteJob = SqliteJob<Write, readonly SqlResult[]>;
 type ReadJob = SqliteJob<SqlStatement, SqlResult>;
@@ -99,7 +98,7 @@ export class SqliteFile implements Part, AsyncDisposable {
 
   private constructor(options: SqliteFileOptions) {
     const settled = settle('SqliteFile', options, {
-      path: instance(isPath, 'the path of a file'),
+      path: instance((value) => word.holds(value) && value !== ':memory:', 'the path of a file'),
       name: or(word, 'sqlite'),
       readers: or(integer(1, 64), 2),
       queueMax: or(integer(1), 10_000),
@@ -162,8 +161,8 @@ export class SqliteFile implements Part, AsyncDisposable {
   }
 
   /**
-   * Does all statements or none, in one transaction; returns when it is safe on the disk. If it is
-   * aborted by a deadline, `retryable` tells whether it may have been done.
+   * Does all statements or none, in one transaction; returns when it is safe on the disk. If a
+   * deadline aborts it, the error is `retryable` only if nothing was done.
    */
   async write(
     statements: SqlStatements,
@@ -321,7 +320,7 @@ export class SqliteFile implements Part, AsyncDisposable {
     const forget = () => {
       this.#checkpoint = undefined;
     };
-    // If it fails, the writer will find out why.
+    // A failure is left to the writer, which will meet its cause too.
     this.#checkpoint ??= this.#checkpointer.call('checkpoint').then(forget, forget);
   }
 
@@ -341,7 +340,7 @@ export class SqliteFile implements Part, AsyncDisposable {
   }
 }
 
-/** Gives the outcomes of all jobs; none if the thread was lost, which it tells the jobs itself. */
+/** Gives the outcomes of all jobs; if the thread was lost it rejects the jobs, and gives none. */
 async function ask(
   worker: SqliteWorker,
   jobs: readonly { refuse(reason: unknown): void }[],
@@ -354,10 +353,6 @@ async function ask(
     for (const job of jobs) job.refuse(error);
     return [];
   }
-}
-
-function isPath(value: unknown): boolean {
-  return typeof value === 'string' && value !== '' && value !== ':memory:';
 }
 
 /** Makes an error with the path and the reason: SQLite only says that it cannot open the file. */

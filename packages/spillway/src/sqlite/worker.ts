@@ -97,7 +97,7 @@ export class SqliteWorker {
     this.#starts += 1;
     this.#hasAnswered = false;
     const entry = threadFile('sqlite-worker');
-    // The program's own switches may be such that no thread can start with them.
+    // Without the switches of the process: with some of them no thread can start.
     const worker = new Worker(entry, { workerData: this.#start, execArgv: [] });
     let failure: unknown;
     worker.on('message', (outcomes: PackedOutcomes) => {

@@ -12,10 +12,17 @@ import { nodeSqlite } from '../node-sqlite.ts';
 const statementsMax = 256;
 const busy = 5;
 const cannotOpen = 14;
-/** Pages in the log from which on it is moved into the file: few, so that each move is short. */
+/** Pages in the log from which it is moved into the file: few, so that each move is short. */
 const logPagesMin = 256;
-/** Pages at which the writer itself moves the log, should the checkpointer be late: 64 MiB. */
+/** Pages (64 MiB) at which the writer itself moves the log, if the checkpointer is too slow. */
 const logPagesMax = 16_384;
+/** Settings that would outlive the statement and break the connection for all who write later. */
+const fixedPragmas: ReadonlySet<string> = new Set([
+  'busy_timeout',
+  'locking_mode',
+  'query_only',
+  'wal_autocheckpoint',
+]);
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 interface Prepared {
@@ -49,8 +56,8 @@ export class SqliteConnection implements Disposable {
     try {
       if (!isReader) this.#retry(this.giveUpAt(), () => this.#configure());
       this.#file = statOf(start.path);
-      this.#database.setAuthorizer((action) =>
-        this.#mayPrepare(action) ? constants.SQLITE_OK : constants.SQLITE_DENY,
+      this.#database.setAuthorizer((action, name, value) =>
+        this.#mayPrepare(action, name, value) ? constants.SQLITE_OK : constants.SQLITE_DENY,
       );
     } catch (error) {
       this.#database.close();
@@ -148,9 +155,11 @@ export class SqliteConnection implements Disposable {
   }
 
   /** Called by SQLite for each action of a statement while it prepares the statement. */
-  #mayPrepare(action: number): boolean {
+  #mayPrepare(action: number, name: string | null, value: string | null): boolean {
     const { constants } = nodeSqlite();
     switch (action) {
+      case constants.SQLITE_PRAGMA:
+        return value === null || !fixedPragmas.has(String(name).toLowerCase());
       case constants.SQLITE_TRANSACTION:
       case constants.SQLITE_SAVEPOINT:
         return this.#own;
