@@ -57,6 +57,9 @@ import {
 } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
+/** No name of at most 512 UTF-16 units goes on behind a prefix with anything greater. */
+const greatestRest = '\u{10ffff}'.repeat(256);
+
 interface Row {
   readonly name: string;
   readonly now: number;
@@ -178,7 +181,7 @@ export class PostgresStore implements Store, Part {
     checkStoreList(prefix, options);
     const { max, after = '', signal } = options;
     signal?.throwIfAborted();
-    const rows = await this.#select(listSql, [prefix, max, after], signal);
+    const rows = await this.#select(listSql, [prefix, max, after, prefix + greatestRest], signal);
     return rows.map((row) => ({ name: row.name, ...(recordOf(row) as StoredRecord) }));
   }
 
