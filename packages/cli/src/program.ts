@@ -27,12 +27,18 @@ export function makeProgram({ name, about, help, commands }: ProgramOptions): Co
     .addHelpText('after', help)
     .showHelpAfterError('(add --help to see what there is)')
     .configureHelp({ helpWidth: 100 })
+    .configureOutput({ outputError: (text, write) => write(withoutValue(text)) })
     .exitOverride();
   for (const command of commands) {
     program.addCommand(command.copyInheritedSettings(program));
     for (const inner of command.commands) inner.copyInheritedSettings(program);
   }
   return program;
+}
+
+/** Leaves out the value of an unknown option: it may be a secret behind a mistyped name. */
+function withoutValue(complaint: string): string {
+  return complaint.replace(/(unknown option '[^'=]*)=.*'/s, "$1'");
 }
 
 /** The end of a command's help. */

@@ -42,6 +42,8 @@ export interface NumberRule<T> {
   readonly isWhole?: boolean;
 }
 
+/** Characters of a wrong value that are shown. */
+const valueLengthMax = 100;
 const numberPattern = /^[+-]?\d+(\.\d+)?$/;
 
 /** A number within bounds, given as a number or as text. */
@@ -273,7 +275,9 @@ export class SettingsReader<S extends { readonly data: string }> {
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (isDefault && (code === 'ENOENT' || code === 'ENOTDIR')) return [];
-      throw new SettingsError(`file ${path}: cannot be read as JSON: ${message}`);
+      // The end of the message shows a piece of the file, in which there may be a secret.
+      const why = message.replace(/, \S*".* is not valid JSON$/s, '');
+      throw new SettingsError(`file ${path}: cannot be read as JSON: ${why}`);
     }
     if (typeof values !== 'object' || values === null || Array.isArray(values)) {
       throw new SettingsError(`file ${path}: must be an object with named fields`);
@@ -281,7 +285,8 @@ export class SettingsReader<S extends { readonly data: string }> {
     return Object.entries(values).map(([name, value]): [string, Sent] => {
       if (!Object.hasOwn(this.rules, name)) {
         const hint = didYouMean(name, this.names);
-        throw new SettingsError(`file ${path}: ${name} is not known${hint}`);
+        const shown = /^[\w.-]{1,100}$/.test(name) ? name : shortened(name);
+        throw new SettingsError(`file ${path}: ${shown} is not known${hint}`);
       }
       if (isDefault && name === 'data') {
         const why = 'since this file is looked for in the data folder';
@@ -294,12 +299,14 @@ export class SettingsReader<S extends { readonly data: string }> {
 
 /** An address without its password, which may have an @ in it, or be a parameter. */
 function withoutPassword(address: string): string {
-  const hidden = address.replace(/^(\w+:\/\/[^:@/]*):.*@/s, '$1:(hidden)@');
+  const hidden = address.replace(/^([\w+.-]+:(?:\/\/)?[^:@/]*):.*@/s, '$1:(hidden)@');
   return hidden.replace(/([?&]password=)[^&]*/gi, '$1(hidden)');
 }
 
+/** A value as one short line. */
 function shortened(value: unknown): string {
-  return inspect(value, { depth: 0, maxStringLength: 80, breakLength: Infinity });
+  const text = inspect(value, { depth: 0, compact: true, breakLength: Infinity });
+  return text.length <= valueLengthMax ? text : `${text.slice(0, valueLengthMax)}…`;
 }
 
 /** Gives a command all settings as flags, and `--config`; help shows all of them or only some. */
