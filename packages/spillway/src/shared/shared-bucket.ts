@@ -45,7 +45,7 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   readonly #clock: Clock;
   readonly #closing: Closing;
   #reserving: Promise<void> | undefined;
-  #pausedUntil = 0;
+  #pausedUntil = -Infinity;
   /** Tokens that this process lately took in the time of a batch. */
   #usual = 0;
   #reservedAt = 0;
