@@ -29,7 +29,7 @@ describe('A process killed at any moment', () => {
 
 async function verify(path: string, told: readonly string[]): Promise<void> {
   const initial = { left: 0, right: 0 };
-  await using document = await Document.open({ path, initial });
+  await using document = await Document.open({ path, initial, deadlineMs: 60_000 });
   const { left, right } = await document.read();
   assert.equal(left, right);
   for (const line of told) {

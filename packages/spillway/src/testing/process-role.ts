@@ -14,6 +14,8 @@ export const bucketRule = { name: 'rush', ratePerSecond: 200, burst: 50, queueMa
 export const takeMs = 4_000;
 /** Milliseconds between two looks at whether this process runs when it is due. */
 const tickMs = 10;
+/** A call of the store that takes longer, in milliseconds, is a delay of the machine. */
+const quickMs = 50;
 
 const say = (line: string) => process.stdout.write(`${line}\n`);
 
@@ -59,26 +61,55 @@ export interface TakeReport {
   readonly uses: readonly number[];
   /** Calls of the store. */
   readonly calls: number;
-  /** Time for which the machine kept the process from running. */
+  /** Time for which the machine kept the process or the store from running. */
   readonly delayedMs: number;
 }
 
+/** A store that counts its calls and the time of the slow ones. */
+class MeasuredStore implements Store {
+  calls = 0;
+  slowMs = 0;
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  read(...args: Parameters<Store['read']>): ReturnType<Store['read']> {
+    return this.#measured(() => this.#store.read(...args));
+  }
+
+  commit(...args: Parameters<Store['commit']>): ReturnType<Store['commit']> {
+    return this.#measured(() => this.#store.commit(...args));
+  }
+
+  apply(...args: Parameters<ApplyDecision>): ReturnType<ApplyDecision> {
+    return this.#measured(() => this.#store.apply?.(...args));
+  }
+
+  list(...args: Parameters<Store['list']>): ReturnType<Store['list']> {
+    return this.#measured(() => this.#store.list(...args));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  #measured<T>(call: () => T): T {
+    this.calls += 1;
+    const startedAt = systemClock.now();
+    const end = () => {
+      this.slowMs += Math.max(0, systemClock.now() - startedAt - quickMs);
+    };
+    const answer = call();
+    Promise.resolve(answer).then(end, end);
+    return answer;
+  }
+}
+
+type ApplyDecision = NonNullable<Store['apply']>;
+
 /** Takes tokens as fast as it can. */
 async function take(store: Store, commands: Commands): Promise<void> {
-  let calls = 0;
-  const counting = <Args extends unknown[], T>(call: (...args: Args) => T) => {
-    return (...args: Args): T => {
-      calls += 1;
-      return call.apply(store, args);
-    };
-  };
-  const counted: Store = {
-    read: counting(store.read),
-    commit: counting(store.commit),
-    ...(store.apply && { apply: counting(store.apply) }),
-    list: counting(store.list),
-    [Symbol.asyncDispose]: async () => {},
-  };
+  const measured = new MeasuredStore(store);
   const aheadMs = await storeAheadMs(store);
   let readAt = 0;
   // The time that the bucket goes by, however late this process is told of its token.
@@ -89,7 +120,7 @@ async function take(store: Store, commands: Commands): Promise<void> {
     },
     after: (ms, callback) => systemClock.after(ms, callback),
   };
-  const bucket = new SharedBucket({ store: counted, ...bucketRule, clock });
+  const bucket = new SharedBucket({ store: measured, ...bucketRule, clock });
   say('ready');
   await new Promise((begin) => commands.once('line', begin));
   const endsAt = systemClock.now() + takeMs;
@@ -102,13 +133,14 @@ async function take(store: Store, commands: Commands): Promise<void> {
   };
   using delays = new LoopDelays();
   await Promise.all(Array.from({ length: 45 }, work));
-  const report: TakeReport = { uses, calls, delayedMs: Math.round(delays.sumMs) };
+  const delayedMs = Math.round(delays.sumMs + measured.slowMs);
+  const report: TakeReport = { uses, calls: measured.calls, delayedMs };
   say(JSON.stringify(report));
   await bucket[Symbol.asyncDispose]();
 }
 
 /** Sum of the times for which a busy machine kept this process from running when it was due. */
-class LoopDelays implements Disposable {
+export class LoopDelays implements Disposable {
   sumMs = 0;
   #timer: Disposable = this.#next(systemClock.now());
 
@@ -151,7 +183,7 @@ async function enter(store: Store): Promise<void> {
         await gate.run(async (signal) => {
           const name = `inside/${process.pid}/${index}`;
           // The mark of a process that is gone expires before its permit does.
-          await store.commit([{ name, value: 1, ttlMs: 100 }], { signal });
+          await store.commit([{ name, value: 1, ttlMs: 600 }], { signal });
           const inside = await store.list('inside/', { max: 99, signal });
           say(`inside ${inside.length}`);
           await pause(systemClock, 20, signal);
@@ -165,14 +197,19 @@ async function enter(store: Store): Promise<void> {
   await Promise.all([1, 2, 3].map(work));
 }
 
-/** Calls a dependency that is up or down as the case says, and reports each outcome. */
+/**
+ * Calls a dependency that is up or down as the case says; prints each new outcome, and for how many
+ * milliseconds the machine has kept the process or the store from running so far.
+ */
 async function call(store: Store, commands: Commands): Promise<void> {
   let mode = 'up';
   commands.on('line', (line) => {
     mode = line;
   });
+  const measured = new MeasuredStore(store);
+  using delays = new LoopDelays();
   const breaker = new SharedBreaker({
-    store,
+    store: measured,
     name: 'api',
     rule: consecutiveFailures(3),
     cooldownMs: 1_200,
@@ -190,7 +227,7 @@ async function call(store: Store, commands: Commands): Promise<void> {
       () => 'passed',
       (error: unknown) => (error instanceof SpillwayError ? 'refused' : 'failed'),
     );
-    if (ended !== told) say(ended);
+    if (ended !== told) say(`${ended} ${Math.round(delays.sumMs + measured.slowMs)}`);
     told = ended;
   }
 }
