@@ -163,7 +163,14 @@ export class Window {
     const page = gap ?? (this.#next === undefined ? undefined : this.#source.pageAt(this.#next));
     if (page === undefined) return undefined;
     if (gap === undefined) this.#next = page.to;
-    const begun = { attempts: 0, probes: 0, notBefore: -Infinity, takenAt: 0, copies: 0, isHedged: false };
+    const begun = {
+      attempts: 0,
+      probes: 0,
+      notBefore: -Infinity,
+      takenAt: 0,
+      copies: 0,
+      isHedged: false,
+    };
     const open = { endedAt: undefined, answer: undefined, reason: '' };
     const slot = { page, gap, order: this.#order++, ...begun, ...open };
     this.#slots.push(slot);

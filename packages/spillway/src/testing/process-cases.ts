@@ -121,8 +121,8 @@ async function checkBucket(subject: ProcessSubject): Promise<void> {
     const calls = results.reduce((sum, result) => sum + result.calls, 0);
     const { ratePerSecond, burst } = bucketRule;
     // The clocks of the processes and of the store differ by a little.
-    const unsureMs = 100;
-    const most = ratePerSecond + burst + Math.ceil((ratePerSecond * unsureMs) / 1_000);
+    const uncertaintyMs = 100;
+    const most = ratePerSecond + burst + Math.ceil((ratePerSecond * uncertaintyMs) / 1_000);
     for (let at = most; at < uses.length; at += 1) {
       const ms = (uses[at] as number) - (uses[at - most] as number);
       assert.ok(ms >= 1_000, `${most + 1} tokens in ${ms} ms`);

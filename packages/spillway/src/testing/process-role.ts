@@ -65,54 +65,37 @@ export interface TakeReport {
   readonly delayedMs: number;
 }
 
-/** A store that counts its calls and the time of the slow ones. */
-class MeasuredStore implements Store {
-  calls = 0;
-  slowMs = 0;
-  readonly #store: Store;
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
-
-  read(...args: Parameters<Store['read']>): ReturnType<Store['read']> {
-    return this.#measured(() => this.#store.read(...args));
-  }
-
-  commit(...args: Parameters<Store['commit']>): ReturnType<Store['commit']> {
-    return this.#measured(() => this.#store.commit(...args));
-  }
-
-  apply(...args: Parameters<ApplyDecision>): ReturnType<ApplyDecision> {
-    return this.#measured(() => this.#store.apply?.(...args));
-  }
-
-  list(...args: Parameters<Store['list']>): ReturnType<Store['list']> {
-    return this.#measured(() => this.#store.list(...args));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {}
-
-  #measured<T>(call: () => T): T {
-    this.calls += 1;
-    const startedAt = systemClock.now();
-    const end = () => {
-      this.slowMs += Math.max(0, systemClock.now() - startedAt - quickMs);
+/** A view of a store that counts its calls and sums up the time of the slow ones. */
+function measured(store: Store) {
+  const spent = { calls: 0, slowMs: 0 };
+  const measure = <Args extends unknown[], T>(call: (...args: Args) => T) => {
+    return (...args: Args): T => {
+      const startedAt = systemClock.now();
+      const end = () => {
+        spent.slowMs += Math.max(0, systemClock.now() - startedAt - quickMs);
+      };
+      spent.calls += 1;
+      const answer = call.apply(store, args);
+      Promise.resolve(answer).then(end, end);
+      return answer;
     };
-    const answer = call();
-    Promise.resolve(answer).then(end, end);
-    return answer;
-  }
+  };
+  const view: Store = {
+    read: measure(store.read),
+    commit: measure(store.commit),
+    ...(store.apply && { apply: measure(store.apply) }),
+    list: measure(store.list),
+    [Symbol.asyncDispose]: async () => {},
+  };
+  return { view, spent };
 }
-
-type ApplyDecision = NonNullable<Store['apply']>;
 
 /** Takes tokens as fast as it can. */
 async function take(store: Store, commands: Commands): Promise<void> {
-  const measured = new MeasuredStore(store);
+  const { view, spent } = measured(store);
   const aheadMs = await storeAheadMs(store);
   let readAt = 0;
-  // The time that the bucket goes by, however late this process is told of its token.
+  // Notes the time by which the bucket decided, however late this process gets its token.
   const clock: Clock = {
     now: () => {
       readAt = systemClock.now();
@@ -120,7 +103,7 @@ async function take(store: Store, commands: Commands): Promise<void> {
     },
     after: (ms, callback) => systemClock.after(ms, callback),
   };
-  const bucket = new SharedBucket({ store: measured, ...bucketRule, clock });
+  const bucket = new SharedBucket({ store: view, ...bucketRule, clock });
   say('ready');
   await new Promise((begin) => commands.once('line', begin));
   const endsAt = systemClock.now() + takeMs;
@@ -133,8 +116,8 @@ async function take(store: Store, commands: Commands): Promise<void> {
   };
   using delays = new LoopDelays();
   await Promise.all(Array.from({ length: 45 }, work));
-  const delayedMs = Math.round(delays.sumMs + measured.slowMs);
-  const report: TakeReport = { uses, calls: measured.calls, delayedMs };
+  const delayedMs = Math.round(delays.sumMs + spent.slowMs);
+  const report: TakeReport = { uses, calls: spent.calls, delayedMs };
   say(JSON.stringify(report));
   await bucket[Symbol.asyncDispose]();
 }
@@ -158,7 +141,7 @@ export class LoopDelays implements Disposable {
   }
 }
 
-/** Measures the lead of the store's clock, in ms, by the quickest of several answers. */
+/** Measures how far the store's clock is ahead, in ms, by the quickest of several answers. */
 async function storeAheadMs(store: Store): Promise<number> {
   let best = { tookMs: Infinity, aheadMs: 0 };
   for (let i = 0; i < 10; i += 1) {
@@ -173,7 +156,7 @@ async function storeAheadMs(store: Store): Promise<number> {
 /** The most that may be inside at once, over all processes of the role `enter`. */
 export const gateLimit = 3;
 
-/** Enters a gate again and again; each who is inside marks a place of its own in the store. */
+/** Enters a gate again and again; each caller inside has a record of its own in the store. */
 async function enter(store: Store): Promise<void> {
   const terms = { name: 'narrow', limit: gateLimit, queueMax: 9, ttlMs: 1_500, pollMs: 20 };
   const gate = new SharedGate({ store, ...terms, deadlineMs: 10_000 });
@@ -206,10 +189,10 @@ async function call(store: Store, commands: Commands): Promise<void> {
   commands.on('line', (line) => {
     mode = line;
   });
-  const measured = new MeasuredStore(store);
+  const { view, spent } = measured(store);
   using delays = new LoopDelays();
   const breaker = new SharedBreaker({
-    store: measured,
+    store: view,
     name: 'api',
     rule: consecutiveFailures(3),
     cooldownMs: 1_200,
@@ -227,7 +210,7 @@ async function call(store: Store, commands: Commands): Promise<void> {
       () => 'passed',
       (error: unknown) => (error instanceof SpillwayError ? 'refused' : 'failed'),
     );
-    if (ended !== told) say(`${ended} ${Math.round(delays.sumMs + measured.slowMs)}`);
+    if (ended !== told) say(`${ended} ${Math.round(delays.sumMs + spent.slowMs)}`);
     told = ended;
   }
 }
