@@ -2,7 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { print, type TableStyle, table } from './print.ts';
 import { SettingsError, type SettingsReader, settingsOf, withSettings } from './settings.ts';
 
-/** The error for a command that makes no sense as it was given. */
+/** The error for a command that was used wrongly. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -20,7 +20,7 @@ export interface ProgramOptions {
   readonly commands: readonly Command[];
 }
 
-/** Makes a program of commands that all complain in the same way. */
+/** Makes a program whose commands all report errors in the same way. */
 export function makeProgram({ name, about, help, commands }: ProgramOptions): Command {
   const program = new Command(name)
     .description(about)
@@ -58,8 +58,8 @@ export const exitCodes = {
 } as const;
 
 /**
- * Runs the command that the words make, tells what went wrong, and gives the exit code:
- * that of the error's `code` or `name` in `codes`, else one of {@link exitCodes}.
+ * Runs the command that the words name, prints what went wrong, and gives the exit code: the entry
+ * of `codes` for the error's `code` or `name`, else one of {@link exitCodes}.
  */
 export async function runProgram(
   program: Command,

@@ -15,7 +15,7 @@ export interface SettingRule<T> {
   readonly rule: string;
   /** The value when nobody sets it. */
   readonly absent: T;
-  /** The same, for a default that lies in the data folder. */
+  /** The default, if it depends on the data folder. */
   readonly absentIn?: (data: string) => T;
   /** The part that `shown` hides: the whole value, or the password in an address. */
   readonly hides?: 'all' | 'password';
@@ -101,7 +101,7 @@ export function text<T extends string | undefined>(
   };
 }
 
-/** One of some words. */
+/** A setting that is one of some words. */
 export function choice<T extends string>(
   about: string,
   {
@@ -119,7 +119,7 @@ export function choice<T extends string>(
   };
 }
 
-/** Words with commas between them, or a list of words. @default none */
+/** A setting that is a list, given as JSON or as words with commas between them. @default none */
 export function words(
   about: string,
   { value, rule, pattern }: Pick<TextRule<string>, 'value' | 'rule' | 'pattern'>,
@@ -139,7 +139,7 @@ export function words(
   };
 }
 
-/** The error for settings that cannot be used: each with its origin and its rule. */
+/** The error for wrong settings; its message has the origin and the rule of each. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
@@ -202,7 +202,7 @@ export class SettingsReader<S extends { readonly data: string }> {
     return this.#prefix + name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
   }
 
-  /** Takes a flag before the environment, that before the file, and that before the default. */
+  /** Reads each setting from its flag, else the environment, else the file, else the default. */
   read({ flags, environment }: SettingsSources<keyof S & string>): SettingsReading<S> {
     this.#checkVariables(environment);
     const sent = new Map<string, Sent>();

@@ -156,7 +156,11 @@ describe('settings', () => {
     assert.deepEqual(Object.keys(shown), reader.names);
     const database = 'mysql://me:letmein@host';
     assert.doesNotMatch(refusal({ database, token: 'hush' }), /letmein|hush/);
-    for (const file of ['{"token": hush-hush}', '{"token": "hush-hush" "a": 1}', '{"token": "hush']) {
+    for (const file of [
+      '{"token": hush-hush}',
+      '{"token": "hush-hush" "a": 1}',
+      '{"token": "hush',
+    ]) {
       const complaint = refusal({ data: dataWith(file) });
       assert.match(complaint, /shop\.json: cannot be read as JSON: \w/);
       assert.doesNotMatch(complaint, /hush|ush-/);

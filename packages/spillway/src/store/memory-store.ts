@@ -28,8 +28,8 @@ export interface MemoryStoreOptions {
   /** Characters of names and values at most, as JSON. An integer from 1. @default 268_435_456 */
   readonly charactersMax?: number | undefined;
   /**
-   * Behaviour of a commit for which there is no room: `refuse` throws `STORE_FULL`, `forget` makes
-   * room by the records with a `ttlMs`, those that changed longest ago first. @default 'refuse'
+   * Behaviour of a commit for which there is no room: `refuse` throws `STORE_FULL`; `forget` first
+   * removes records with a `ttlMs`, those that changed longest ago first. @default 'refuse'
    */
   readonly whenFull?: 'refuse' | 'forget' | undefined;
   /** Source of time. @default systemClock */
@@ -54,7 +54,7 @@ interface Entry {
 
 /** Records that each commit looks at, besides one for each change, to purge the expired ones. */
 const purgeLooks = 8;
-/** Records that a commit looks at before it is refused for want of room. */
+/** Records that a commit looks at before it is refused because the store is full. */
 const purgeLooksFull = 1_000;
 
 /** A store within this process: for a service of one process, and for tests. */

@@ -12,8 +12,7 @@ const checkMs = 15_000;
 
 /**
  * Listens for changes of records on one connection of its own, which is opened with the first watch
- * and again when it breaks. All watchers are called then as well, since a change may have been
- * missed.
+ * and replaced when it breaks. All watchers are called then, since they may have missed a change.
  */
 export class PostgresWatcher {
   readonly #engine: PostgresEngine;
@@ -103,7 +102,7 @@ export class PostgresWatcher {
         try {
           client.on('notification', this.#hear);
           this.#client = client;
-          // Not awaited: a server that never answers is found below, and then these fail.
+          // Not awaited: `#untilBroken` notices a server that never answers, and then these fail.
           void this.#listenToAll();
           await this.#untilBroken(client);
         } finally {
