@@ -132,9 +132,9 @@ async function connect(url: string, connectMs: number): Promise<RedisLink> {
 }
 
 /**
- * Options of each command. Answers are text, whatever types the client is configured for. The client
- * gets no time limit, since the store has one, and the client keeps each timer for five seconds
- * after the answer: 40,000 timers at 8,000 commands a second.
+ * Options of each command. Answers are text, whatever types the client is configured for. The
+ * client gets no time limit, since the store has one, and the client keeps each timer for five
+ * seconds after the answer: 40,000 timers at 8,000 commands a second.
  */
 const asText = { timeout: 0, typeMapping: {} };
 

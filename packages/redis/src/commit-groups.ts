@@ -14,10 +14,10 @@ const changesMax = 1_000;
 const halvedMin = 4;
 
 /**
- * Puts the commits of one turn of the promise queue into one call, and sends it at once. It does not
- * wait for the call before, or server and process would be idle in turns. For the same reason many
- * commits that come while nothing is under way become two calls, one turn of the event loop apart:
- * the server works on the second while this process handles the answers of the first.
+ * Puts the commits of one turn of the promise queue into one call, and sends it at once. It does
+ * not wait for the call before, or server and process would be idle in turns. For the same reason
+ * many commits that come while nothing is under way become two calls, one turn of the event loop
+ * apart: the server works on the second while this process handles the answers of the first.
  */
 export class CommitGroups {
   readonly #queueMax: number;

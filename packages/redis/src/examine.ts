@@ -16,8 +16,8 @@ export interface StoreKeys {
 const versionMin = [6, 2];
 
 /**
- * Refuses a server that is too old, full, a replica, or may evict records; gives the durability of a
- * commit without replicas.
+ * Refuses a server that is too old, full, a replica, or may evict records; gives the durability of
+ * a commit without replicas.
  */
 export async function examine(link: RedisLink, keys: StoreKeys): Promise<Durability> {
   const sections = ['server', 'replication', 'memory', 'persistence'];

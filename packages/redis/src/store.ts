@@ -77,7 +77,8 @@ export interface RedisStoreStats {
 
 /**
  * A Store on Redis or Valkey. Each call is one script, which is atomic and uses the clock of the
- * server; commits of one turn of the event loop share a call. The README says what a failover loses.
+ * server; commits of one turn of the event loop share a call. The README says what a failover
+ * loses.
  */
 export class RedisStore implements Store, Part {
   readonly name: string;

@@ -6,10 +6,6 @@ import { PostgresServer } from 'spillway-fixtures/postgres';
 import { Database, PostgresStore } from 'spillway-sql';
 import { PostgresProxy } from './postgres-proxy.ts';
 
-/** Warnings of this process: a client of `pg` warns of queries that overlap. */
-const warnings: Error[] = [];
-process.on('warning', (warning) => warnings.push(warning));
-
 describe('the Store on Postgres', () => {
   const resources = new AsyncDisposableStack();
   let server: PostgresServer;
@@ -232,21 +228,6 @@ describe('the Store on Postgres', () => {
     await next();
   });
 
-  it('watches many names at once by one query after the other', async () => {
-    const names = Array.from({ length: 50 }, (_, at) => `many/${at}`);
-    let told = 0;
-    using watch = store.watch?.(names, () => {
-      told += 1;
-    });
-    while (!watch?.isLive) await new Promise(setImmediate);
-    assert.ok(told >= names.length);
-    watch[Symbol.dispose]();
-    using again = store.watch?.(names, () => {});
-    while (!again?.isLive) await new Promise(setImmediate);
-    await write('many/0', 1);
-    assert.deepEqual(warnings, []);
-  });
-
   it('tells the news of each change in order, and hears an older version', async () => {
     const heard: (string | undefined)[] = [];
     let told = Promise.withResolvers<void>();
@@ -279,38 +260,6 @@ describe('the Store on Postgres', () => {
     assert.deepEqual(await names('l/', 10), ['l/%', 'l/a', 'l/b', 'l/c']);
     assert.deepEqual(await names('l/', 2), ['l/%', 'l/a']);
     assert.deepEqual(await names('l/%', 10), ['l/%']);
-  });
-
-  it('finds the names of a list by an index, whichever way the server plans', async () => {
-    const url = await server.createDatabase('many');
-    await server.ask('alter database many set plan_cache_mode = force_generic_plan', url);
-    const open = () => PostgresStore.open({ url, connectionsMax: 1 });
-    {
-      await using other = await open();
-      await other.commit([{ name: 'z/1', value: 1 }]);
-    }
-    const some = "select 'a/' || n, '1', n from generate_series(1, 20000) n";
-    await server.ask(`insert into spillway_store (name, value, version) ${some}`, url);
-    await server.ask('analyze spillway_store', url);
-    const looked = async () => {
-      const sql = `select idx_scan, idx_tup_read from pg_stat_user_indexes
-        where indexrelname = 'spillway_store_pkey'`;
-      const [row] = await server.ask(sql, url);
-      return { scans: Number(row?.idx_scan), rows: Number(row?.idx_tup_read) };
-    };
-    const before = await looked();
-    {
-      await using other = await open();
-      const found = await other.list('z/', { max: 9 });
-      assert.deepEqual(
-        found.map(({ name }) => name),
-        ['z/1'],
-      );
-    }
-    // A server process tells its figures when its connection ends.
-    let now = await looked();
-    while (now.scans === before.scans) now = await looked();
-    assert.ok(now.rows - before.rows < 100, `${now.rows - before.rows} names`);
   });
 
   it('loses no increment, and commits of one moment share a round trip', async () => {

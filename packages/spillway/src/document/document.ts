@@ -73,8 +73,8 @@ const changing = new AsyncLocalStorage<{ readonly path: string; isRunning: boole
 /**
  * One JSON value in one file, which many processes may use at once. Callers get copies. An
  * acknowledged transaction survives a power cut. Waiting transactions are applied one after the
- * other and written together; one that throws is left out. Each change runs in the AsyncLocalStorage
- * context of its caller.
+ * other and written together; one that throws is left out. Each change runs in the
+ * AsyncLocalStorage context of its caller.
  */
 export class Document<T> implements Part, AsyncDisposable {
   readonly name: string;
@@ -177,10 +177,10 @@ export class Document<T> implements Part, AsyncDisposable {
   }
 
   /**
-   * Changes a copy of the value, and resolves with it once it is durable in the file. The change may
-   * be async, but the document is locked meanwhile, for other processes too, so it must not wait for
-   * another transaction of the same document. If the caller aborts after the change was made, its
-   * outcome is unknown; before that, nothing was changed.
+   * Changes a copy of the value, and resolves with it once it is durable in the file. The change
+   * may be async, but the document is locked meanwhile, for other processes too, so it must not
+   * wait for another transaction of the same document. If the caller aborts after the change was
+   * made, its outcome is unknown; before that, nothing was changed.
    */
   async transaction(change: Change<T>, { signal }: RunOptions = {}): Promise<T> {
     signal?.throwIfAborted();

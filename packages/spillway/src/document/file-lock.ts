@@ -92,8 +92,8 @@ const sharedLocks = new Map<string, SharedLock>();
 
 /**
  * A lock between processes, and between all users of its path in one process: first come, first
- * served within a process, fair between processes. The kernel frees it when its holder dies; it does
- * not expire. `using _held = await lock.acquire({ signal });`
+ * served within a process, fair between processes. The kernel frees it when its holder dies; it
+ * does not expire. `using _held = await lock.acquire({ signal });`
  *
  * It can be lost in two ways, and then another process may take it: its files are deleted, or other
  * code of this process opens and closes one of them (a backup that reads `.locks`, for example).

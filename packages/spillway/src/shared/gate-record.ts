@@ -14,7 +14,7 @@ export interface SharedGateStats {
   /** Times the store was asked. */
   readonly trips: number;
   readonly refused: number;
-  /** How often this process lost its permits, since it could not renew them. */
+  /** Losses of all permits of this process, since it could not renew them. */
   readonly lost: number;
   readonly reachable: boolean;
 }
