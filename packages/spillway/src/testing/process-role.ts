@@ -11,6 +11,8 @@ import { pause } from '../wait/wait-queue.ts';
 
 /** Settings that all processes of a {@link processCases} case share. */
 export const bucketRule = { name: 'rush', ratePerSecond: 200, burst: 50, queueMax: 99 };
+/** Time that a call of the store may take on a busy machine, in milliseconds. */
+const patienceMs = 10_000;
 export const takeMs = 4_000;
 /** Milliseconds between two looks at whether this process runs when it is due. */
 const tickMs = 10;
@@ -40,7 +42,7 @@ type Commands = ReturnType<typeof createInterface>;
 async function fight(store: Store): Promise<void> {
   for (;;) {
     try {
-      const terms = { name: 'fight', ttlMs: 300, pollMs: 10, deadlineMs: 10_000 };
+      const terms = { name: 'fight', ttlMs: 300, pollMs: 10, deadlineMs: patienceMs };
       await using lease = await Lease.acquire({ store, ...terms });
       for (let i = 0; i < 3 && !lease.signal.aborted; i += 1) {
         const changes = lease.guard([{ name: 'log', value: lease.fence }]);
@@ -103,7 +105,7 @@ async function take(store: Store, commands: Commands): Promise<void> {
     },
     after: (ms, callback) => systemClock.after(ms, callback),
   };
-  const bucket = new SharedBucket({ store: view, ...bucketRule, clock });
+  const bucket = new SharedBucket({ store: view, ...bucketRule, clock, deadlineMs: patienceMs });
   say('ready');
   await new Promise((begin) => commands.once('line', begin));
   const endsAt = systemClock.now() + takeMs;
@@ -159,7 +161,7 @@ export const gateLimit = 3;
 /** Enters a gate again and again; each caller inside has a record of its own in the store. */
 async function enter(store: Store): Promise<void> {
   const terms = { name: 'narrow', limit: gateLimit, queueMax: 9, ttlMs: 1_500, pollMs: 20 };
-  const gate = new SharedGate({ store, ...terms, deadlineMs: 10_000 });
+  const gate = new SharedGate({ store, ...terms, deadlineMs: patienceMs });
   const work = async (index: number) => {
     for (;;) {
       try {
