@@ -30,7 +30,7 @@ describe('a browser', () => {
     assert.ok(found);
     const { path, env } = await found.prepare();
     assert.deepEqual(await found.prepare(), { path, env });
-    const { stdout } = await promisify(execFile)(path, ['--version'], { env, timeout: 30_000 });
+    const { stdout } = await promisify(execFile)(path, ['--version'], { env, timeout: 240_000 });
     assert.match(stdout, /^(Chromium|HeadlessChrome|Google Chrome) \d+/);
   });
 });

@@ -21,7 +21,9 @@ export async function writeBackup(
   // Renamed when it is complete, so that `file` is never half a backup.
   const part = `${file}.part`;
   try {
-    await pipeline(lines, createWriteStream(part, { flush: true, mode: 0o600 }));
+    // One that is there may be readable by others, and would stay so.
+    await rm(part, { force: true });
+    await pipeline(lines, createWriteStream(part, { flags: 'wx', flush: true, mode: 0o600 }));
     await rename(part, file);
   } catch (error) {
     await rm(part, { force: true });

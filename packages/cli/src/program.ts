@@ -2,7 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { print, type TableStyle, table } from './print.ts';
 import { SettingsError, type SettingsReader, settingsOf, withSettings } from './settings.ts';
 
-/** The error for a command that makes no sense as it was given. */
+/** The error for a command that was used wrongly. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -20,19 +20,25 @@ export interface ProgramOptions {
   readonly commands: readonly Command[];
 }
 
-/** Makes a program of commands that all complain in the same way. */
+/** Makes a program whose commands all report errors in the same way. */
 export function makeProgram({ name, about, help, commands }: ProgramOptions): Command {
   const program = new Command(name)
     .description(about)
     .addHelpText('after', help)
     .showHelpAfterError('(add --help to see what there is)')
     .configureHelp({ helpWidth: 100 })
+    .configureOutput({ outputError: (text, write) => write(withoutValue(text)) })
     .exitOverride();
   for (const command of commands) {
     program.addCommand(command.copyInheritedSettings(program));
     for (const inner of command.commands) inner.copyInheritedSettings(program);
   }
   return program;
+}
+
+/** Leaves out the value of an unknown option: it may be a secret behind a mistyped name. */
+function withoutValue(complaint: string): string {
+  return complaint.replace(/(unknown option '[^'=]*)=.*'/s, "$1'");
 }
 
 /** The end of a command's help. */
@@ -52,8 +58,8 @@ export const exitCodes = {
 } as const;
 
 /**
- * Runs the command that the words make, tells what went wrong, and gives the exit code:
- * that of the error's `code` or `name` in `codes`, else one of {@link exitCodes}.
+ * Runs the command that the words name, prints what went wrong, and gives the exit code: the entry
+ * of `codes` for the error's `code` or `name`, else one of {@link exitCodes}.
  */
 export async function runProgram(
   program: Command,

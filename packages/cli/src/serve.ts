@@ -23,14 +23,14 @@ export async function makeDatabaseFolder(database: string): Promise<void> {
   if (path !== undefined) await makeFolder(dirname(resolve(path)));
 }
 
-/** The address that a program was to listen at. */
+/** The address that a program listens at. */
 export interface ListenAddress {
   readonly host: string;
   /** Each port by the flag that sets it. */
   readonly ports: Readonly<Record<string, number>>;
 }
 
-/** Says what to do about an address that cannot be listened at; any other error stays as it is. */
+/** Adds a remedy to the error of an address that cannot be used; any other stays as it is. */
 export function listenFault(error: unknown, { host, ports }: ListenAddress): unknown {
   const cause = Object(Object(error).cause ?? error) as NodeJS.ErrnoException & { port?: number };
   if (cause.code === 'EADDRINUSE') {
@@ -59,7 +59,7 @@ export async function demandListenable(address: ListenAddress): Promise<void> {
   }
 }
 
-/** Stops a service when this process is told to, from when it is made: also while it starts. */
+/** Stops a service at a stop signal. Make it first, so that a signal during the start counts. */
 export class ServiceStop {
   readonly #stop = new StopSignal({
     first: 'what has begun is finished first',

@@ -15,7 +15,7 @@ export interface SettingRule<T> {
   readonly rule: string;
   /** The value when nobody sets it. */
   readonly absent: T;
-  /** The same, for a default that lies in the data folder. */
+  /** The default, if it depends on the data folder. */
   readonly absentIn?: (data: string) => T;
   /** The part that `shown` hides: the whole value, or the password in an address. */
   readonly hides?: 'all' | 'password';
@@ -42,6 +42,8 @@ export interface NumberRule<T> {
   readonly isWhole?: boolean;
 }
 
+/** Characters of a wrong value that are shown. */
+const valueLengthMax = 100;
 const numberPattern = /^[+-]?\d+(\.\d+)?$/;
 
 /** A number within bounds, given as a number or as text. */
@@ -99,7 +101,7 @@ export function text<T extends string | undefined>(
   };
 }
 
-/** One of some words. */
+/** A setting that is one of some words. */
 export function choice<T extends string>(
   about: string,
   {
@@ -117,7 +119,7 @@ export function choice<T extends string>(
   };
 }
 
-/** Words with commas between them, or a list of words. @default none */
+/** A setting that is a list, given as JSON or as words with commas between them. @default none */
 export function words(
   about: string,
   { value, rule, pattern }: Pick<TextRule<string>, 'value' | 'rule' | 'pattern'>,
@@ -137,7 +139,7 @@ export function words(
   };
 }
 
-/** The error for settings that cannot be used: each with its origin and its rule. */
+/** The error for wrong settings; its message has the origin and the rule of each. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
@@ -200,7 +202,7 @@ export class SettingsReader<S extends { readonly data: string }> {
     return this.#prefix + name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
   }
 
-  /** Takes a flag before the environment, that before the file, and that before the default. */
+  /** Reads each setting from its flag, else the environment, else the file, else the default. */
   read({ flags, environment }: SettingsSources<keyof S & string>): SettingsReading<S> {
     this.#checkVariables(environment);
     const sent = new Map<string, Sent>();
@@ -273,7 +275,9 @@ export class SettingsReader<S extends { readonly data: string }> {
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (isDefault && (code === 'ENOENT' || code === 'ENOTDIR')) return [];
-      throw new SettingsError(`file ${path}: cannot be read as JSON: ${message}`);
+      // The end of the message shows a piece of the file, in which there may be a secret.
+      const why = message.replace(/, \S*".* is not valid JSON$/s, '');
+      throw new SettingsError(`file ${path}: cannot be read as JSON: ${why}`);
     }
     if (typeof values !== 'object' || values === null || Array.isArray(values)) {
       throw new SettingsError(`file ${path}: must be an object with named fields`);
@@ -281,7 +285,8 @@ export class SettingsReader<S extends { readonly data: string }> {
     return Object.entries(values).map(([name, value]): [string, Sent] => {
       if (!Object.hasOwn(this.rules, name)) {
         const hint = didYouMean(name, this.names);
-        throw new SettingsError(`file ${path}: ${name} is not known${hint}`);
+        const shown = /^[\w.-]{1,100}$/.test(name) ? name : shortened(name);
+        throw new SettingsError(`file ${path}: ${shown} is not known${hint}`);
       }
       if (isDefault && name === 'data') {
         const why = 'since this file is looked for in the data folder';
@@ -294,12 +299,14 @@ export class SettingsReader<S extends { readonly data: string }> {
 
 /** An address without its password, which may have an @ in it, or be a parameter. */
 function withoutPassword(address: string): string {
-  const hidden = address.replace(/^(\w+:\/\/[^:@/]*):.*@/s, '$1:(hidden)@');
+  const hidden = address.replace(/^([\w+.-]+:(?:\/\/)?[^:@/]*):.*@/s, '$1:(hidden)@');
   return hidden.replace(/([?&]password=)[^&]*/gi, '$1(hidden)');
 }
 
+/** A value as one short line. */
 function shortened(value: unknown): string {
-  return inspect(value, { depth: 0, maxStringLength: 80, breakLength: Infinity });
+  const text = inspect(value, { depth: 0, compact: true, breakLength: Infinity });
+  return text.length <= valueLengthMax ? text : `${text.slice(0, valueLengthMax)}…`;
 }
 
 /** Gives a command all settings as flags, and `--config`; help shows all of them or only some. */

@@ -9,6 +9,7 @@ const cases: readonly Case[] = [
   [[], 2, /^$/, /Usage: shop/],
   [['confg'], 2, /^$/, /unknown command 'confg'[\s\S]*Did you mean config\?[\s\S]*--help/],
   [['config', '--prot', '1'], 2, /^$/, /unknown option '--prot'/],
+  [['config', '--tokn=hush-hush'], 2, /^$/, /unknown option '--tokn'\n/],
   [['config', '--port', 'x'], 2, /^$/, /^shop: port \(flag --port\): must be an integer/],
   [['fail', 'wrong'], 2, /^$/, /^shop: it makes no sense\n$/],
   [['fail', 'failed'], 1, /^$/, /^shop: it broke\n$/],

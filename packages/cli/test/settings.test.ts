@@ -127,6 +127,17 @@ describe('settings', () => {
     assert.match(refusal({ config: none }), /none\.json: cannot be read as JSON: ENOENT/);
   });
 
+  it('are shown in a complaint at most in one short line', () => {
+    const huge = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`key${at}`, at]));
+    for (const port of [huge, 'x'.repeat(100_000), Array.from({ length: 1_000 }, () => 'x')]) {
+      const complaint = refusal({ data: dataWith({ port }) });
+      assert.match(complaint, /^port .*: must be an integer from 0 to 65535, got .*…$/);
+      assert.ok(complaint.length < 400, complaint);
+    }
+    const name = `port\n${'x'.repeat(100_000)}`;
+    assert.match(refusal({ data: dataWith({ [name]: 1 }) }), /: 'port\\nx{90,100}… is not known$/);
+  });
+
   it('that are secret are shown to nobody, not even in a complaint', () => {
     const flags = { database: 'postgres://me:letmein@host/db', token: 'hush-hush' };
     const shown = reader.shown(read(flags));
@@ -135,6 +146,7 @@ describe('settings', () => {
     for (const [database, told] of [
       ['postgres://me:let@me@in@host/db', 'postgres://me:(hidden)@host/db'],
       ['postgres://host/db?user=me&password=letmein&a=b', 'password=(hidden)&a=b'],
+      ['postgres:me:letmein@host/db', 'postgres:me:(hidden)@host/db'],
     ] as const) {
       const address = String(reader.shown(read({ database })).database);
       assert.ok(address.endsWith(told), address);
@@ -144,6 +156,15 @@ describe('settings', () => {
     assert.deepEqual(Object.keys(shown), reader.names);
     const database = 'mysql://me:letmein@host';
     assert.doesNotMatch(refusal({ database, token: 'hush' }), /letmein|hush/);
+    for (const file of [
+      '{"token": hush-hush}',
+      '{"token": "hush-hush" "a": 1}',
+      '{"token": "hush',
+    ]) {
+      const complaint = refusal({ data: dataWith(file) });
+      assert.match(complaint, /shop\.json: cannot be read as JSON: \w/);
+      assert.doesNotMatch(complaint, /hush|ush-/);
+    }
   });
 
   it('begin with the data folder', () => {

@@ -115,7 +115,7 @@ describe('npm create spillway', () => {
     const main = resolve(import.meta.dirname, '../template/src/main.ts');
     const start = (settings: NodeJS.ProcessEnv) => {
       const env = { ...process.env, PORT: '0', ...settings };
-      const options = { env, encoding: 'utf8', timeout: 20_000 } as const;
+      const options = { env, encoding: 'utf8', timeout: 240_000 } as const;
       const { status, stderr } = spawnSync(process.execPath, [main], options);
       return [status, stderr];
     };

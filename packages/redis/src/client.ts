@@ -41,14 +41,14 @@ interface IoRedisClient {
   duplicate(): unknown;
 }
 
-/** One way to send commands and to hear messages, whatever the client. */
+/** Sends commands and hears messages by any of the clients. */
 export interface RedisLink {
   /** Commands go out in the order of the calls, all to the server that holds the store. */
   send(args: readonly string[]): Promise<unknown>;
   /** False if a command may be sent again to another server, while the one after it is not. */
   readonly isOneServer: boolean;
   readonly isReady: boolean;
-  /** Hears a channel; `restored` is called each time when messages may have been missed. */
+  /** Hears a channel; calls `restored` whenever messages may have been missed. */
   subscribe(channel: string, heard: Listener, restored: () => void): RedisSubscription;
   /** Replaces a connection that does not answer, if it is the link's own. */
   reset(): void;
@@ -92,8 +92,8 @@ function checkNoQueue(client: unknown, option: string): void {
 }
 
 /**
- * Connects a duplicate of a Sentinel client. The client itself would send a command again whose
- * answer was lost, to the next master even, and two that come at once by two connections.
+ * Connects a duplicate of a Sentinel client. The client itself would repeat a command whose answer
+ * was lost, even on the next master, and send two concurrent commands on two connections.
  */
 async function connectSentinel(given: NodeRedisSentinel): Promise<RedisLink> {
   const own = { maxCommandRediscovers: 0, reserveClient: true, masterPoolSize: 1 };
@@ -132,9 +132,9 @@ async function connect(url: string, connectMs: number): Promise<RedisLink> {
 }
 
 /**
- * Options of each command. Answers are text, whatever types the client was made to give. It has no
- * time limit of the client: the store has one, and at 8,000 commands a second the client keeps
- * 40,000 timers, since each stays for five seconds after the answer.
+ * Options of each command. Answers are text, whatever types the client is configured for. The
+ * client gets no time limit, since the store has one, and the client keeps each timer for five
+ * seconds after the answer: 40,000 timers at 8,000 commands a second.
  */
 const asText = { timeout: 0, typeMapping: {} };
 
@@ -182,7 +182,7 @@ function nodeRedisLink(
   };
 }
 
-/** Clusters and Sentinels keep their own connections and do not tell when one was replaced. */
+/** Makes a link of a Cluster or Sentinel, which does not tell when it replaces a connection. */
 function managedLink(
   client: Pick<OwnSentinel, 'subscribe'>,
   {
@@ -218,8 +218,8 @@ interface IoRedisListener {
 }
 
 /**
- * The options of ioredis without which it runs a command twice, or waits for ever. Scripts reckon
- * the keys of records: a prefix, which the client puts before some keys only, would hide them.
+ * Options of ioredis without which it runs a command twice, or waits for ever. Scripts compute keys
+ * of records, which would not match if the client added a prefix to the other keys.
  */
 const needed = {
   autoResendUnfulfilledCommands: false,

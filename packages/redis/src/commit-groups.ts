@@ -7,17 +7,17 @@ export interface PendingCommit extends PromiseWithResolvers<StoreCommit | undefi
   readonly values: readonly string[];
 }
 
-/** Sum of the changes of the commits in one call: Redis does nothing else while it runs. */
+/** Changes in one call at most, unless one commit has more: Redis does nothing else meanwhile. */
 const changesMax = 1_000;
 
-/** From so many commits on they are sent as two calls, if none is under way. */
+/** Commits from which on a group is sent as two calls, if none is under way. */
 const halvedMin = 4;
 
 /**
- * Puts the commits of one turn of the promise queue into one call, and sends it at once: a call
- * that waited for the one before would leave the server and this process idle in turns. For the
- * same reason many commits that come while nothing is under way are two calls, one turn of the loop
- * apart: the server makes the second while this process handles the answers of the first.
+ * Puts the commits of one turn of the promise queue into one call, and sends it at once. It does
+ * not wait for the call before, or server and process would be idle in turns. For the same reason
+ * many commits that come while nothing is under way become two calls, one turn of the event loop
+ * apart: the server works on the second while this process handles the answers of the first.
  */
 export class CommitGroups {
   readonly #queueMax: number;
@@ -71,7 +71,7 @@ export class CommitGroups {
       group.push(pending);
     }
     this.#begin(group);
-    // After the first half, which the client also writes in the loop's next turn: so before this.
+    // The client writes the first half in the next turn of the loop, before this runs.
     if (isHalved) nextTurn(this.#flush);
   };
 

@@ -16,8 +16,8 @@ export interface StoreKeys {
 const versionMin = [6, 2];
 
 /**
- * Refuses a server that is too old, full, a replica, or one that may throw away our records; gives
- * the loss that a commit survives without replicas.
+ * Refuses a server that is too old, full, a replica, or may evict records; gives the durability of
+ * a commit without replicas.
  */
 export async function examine(link: RedisLink, keys: StoreKeys): Promise<Durability> {
   const sections = ['server', 'replication', 'memory', 'persistence'];
@@ -41,8 +41,8 @@ export async function examine(link: RedisLink, keys: StoreKeys): Promise<Durabil
   const { state, names, expiries, records, channel } = keys;
   const type = await link.send(['TYPE', state]);
   if (type !== 'none' && type !== 'string') refuse(`${state} is a ${type}, no store's state`);
-  // Writes a record that nobody can name, and removes it: a full server and a user without some
-  // right are found out now.
+  // Writes and removes a record that nobody else can name: that fails on a full server, and for a
+  // user without a right that is needed later.
   const words = ['4', state, names, expiries, `${records}\0`, '', '', records, channel];
   for (const value of ['1', '']) {
     await link.send(['EVAL', commitScript.lua, ...words, '1', '', value, '1']);

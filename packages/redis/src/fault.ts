@@ -3,7 +3,7 @@ import { type ErrorCode, SpillwayError } from 'spillway';
 import { inDoubt } from 'spillway/internal';
 import { foreignForm } from './scripts.ts';
 
-/** The first word of an error that the server answered with: nothing was done. */
+/** Our codes by the first word of an error of the server, after which nothing was done. */
 const codes: Readonly<Record<string, ErrorCode>> = {
   BUSY: 'DATABASE_BUSY', // another script runs for too long
   CLUSTERDOWN: 'DATABASE_BUSY',
@@ -19,7 +19,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   WRONGPASS: 'DATABASE_UNUSABLE',
 };
 
-/** The things to do about an error that does not go away by itself, by its first word. */
+/** Remedies for errors that do not go away by themselves, by their first word. */
 const remedies: Readonly<Record<string, string>> = {
   MISCONF: 'the server cannot write to its disk: see its log',
   NOAUTH: 'give a password in the address',
@@ -29,7 +29,7 @@ const remedies: Readonly<Record<string, string>> = {
   WRONGPASS: 'check the user and the password of the address',
 };
 
-/** The end of a script that found something which this version does not write: nothing was done. */
+/** Matches the error of a script that found a record in a form that this version does not write. */
 const misread = new RegExp(`${foreignForm}|user_script.*(attempt to|bad argument)`);
 
 /** Names of node-redis errors for commands that were never sent. */
@@ -38,9 +38,9 @@ const unsent = new Set(['ClientOfflineError', 'ClientClosedError']);
 /** The server's and the client's failures as our errors; `doubt` if the command was a commit. */
 export function redisError(error: unknown, { doubt }: { readonly doubt: boolean }): unknown {
   if (!(error instanceof Error) || error instanceof SpillwayError) return error;
-  // Wrong use and a bad address are told as they are.
+  // Wrong use and a bad address stay as they are.
   if (error instanceof AssertionError || error instanceof TypeError) return error;
-  // Errors of a script are told as `ERR … script: …, on @user_script:1.` by some servers.
+  // Some servers write errors of a script as `ERR … script: …, on @user_script:1.`
   const isDenied = /^ERR The user executing the script can't/.test(error.message);
   const word = isDenied ? 'NOPERM' : (/^(?:ERR )?([A-Z]+)\b/.exec(error.message)?.[1] ?? '');
   const code = codes[word];

@@ -52,7 +52,7 @@ import { Watcher } from './watcher.ts';
 export interface RedisStoreOptions {
   /** The server: `redis://user:password@host:6379/0`, or `rediss://` for TLS. */
   readonly url?: string | undefined;
-  /** A connected client instead of an address: node-redis (also a cluster or Sentinel), ioredis. */
+  /** A connected client instead of an address: node-redis (cluster and Sentinel too), ioredis. */
   readonly client?: RedisClient | undefined;
   /** Stores of different names share nothing; without `{` and `}`. @default 'spillway' */
   readonly name?: string | undefined;
@@ -69,19 +69,20 @@ export interface RedisStoreStats {
   readonly kind: 'redis-store';
   readonly isConnected: boolean;
   readonly durability: Durability;
-  /** Commits that are not answered. */
+  /** Commits without an answer so far. */
   readonly waiting: number;
   /** Calls of the commit script that have ended. */
   readonly groups: number;
 }
 
 /**
- * A Store on Redis or Valkey. One script is one atomic step, and the server has one clock; commits
- * of one turn of the event loop share a call. The README says what a failover may lose.
+ * A Store on Redis or Valkey. Each call is one script, which is atomic and uses the clock of the
+ * server; commits of one turn of the event loop share a call. The README says what a failover
+ * loses.
  */
 export class RedisStore implements Store, Part {
   readonly name: string;
-  /** As the server was set when the store was opened. */
+  /** The durability that the server was configured for when the store was opened. */
   readonly durability: Durability;
   readonly #link: RedisLink;
   readonly #clock: Clock;
@@ -91,9 +92,9 @@ export class RedisStore implements Store, Part {
   readonly #watcher: Watcher;
   readonly #keys: StoreKeys;
   readonly #seen = new SeenTime();
-  /** Calls that were sent and are not answered, given up or not. */
+  /** Calls without an answer, including those that were given up. */
   #inFlight = 0;
-  /** Calls that are not given up, the oldest first. */
+  /** Calls without an answer that were not given up, the oldest first. */
   readonly #awaited = new Set<AwaitedCall>();
   readonly #deadlines: Deadlines;
   readonly #queueMax: number;
@@ -115,7 +116,7 @@ export class RedisStore implements Store, Part {
     this.#closing = new Closing(clock, (limit) => this.#close(limit));
   }
 
-  /** Rejects within `deadlineMs` if the server cannot be reached, or is unfit for a store. */
+  /** Rejects within `deadlineMs` if the server cannot be reached or is not suitable. */
   static async open(options: RedisStoreOptions): Promise<RedisStore> {
     const settings = settle('RedisStore', options, {
       url: maybe(word),
@@ -302,7 +303,7 @@ export class RedisStore implements Store, Part {
     return promise;
   }
 
-  /** Rejects the calls that are due, and replaces the connection that has not answered them. */
+  /** Rejects the calls whose deadline has come, and replaces their connection. */
   #expire(now: number): number {
     for (const call of this.#awaited) {
       const { dueAt, doubt, reject } = call;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createSentinel } from '@redis/client';
 import { Lease, SharedBucket } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
 import { RedisServer } from 'spillway-fixtures/redis';
 import { requires } from 'spillway-fixtures/requires';
 import { RedisStore } from 'spillway-redis';
@@ -36,13 +37,15 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     await using stack = new AsyncDisposableStack();
     const server = stack.use(await RedisServer.start());
     const proxy = await openProxy(server.port, stack);
-    const store = await RedisStore.open({ url: proxy.url, deadlineMs: 400, queueMax: 10 });
+    const clock = new VirtualClock();
+    const store = await RedisStore.open({ url: proxy.url, deadlineMs: 5_000, queueMax: 10, clock });
     await store.commit([{ name: 'a', value: 1 }]);
     proxy.freeze();
     const late = assert.rejects(store.commit([{ name: 'a', value: 2 }]), { retryable: false });
     await new Promise(setImmediate);
-    const reads = Array.from({ length: 20 }, () => store.read(['a']));
-    const outcomes = await Promise.allSettled(reads);
+    const reading = Promise.allSettled(Array.from({ length: 20 }, () => store.read(['a'])));
+    await clock.advance(5_000);
+    const outcomes = await reading;
     const codes = outcomes.map((each) => each.status === 'rejected' && each.reason.code);
     assert.ok(codes.filter((code) => code === 'LANE_FULL').length >= 10, codes.join());
     await late;
@@ -50,8 +53,9 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     assert.equal(await valueIn(store, 'a'), 1);
     proxy.freeze();
     const last = assert.rejects(store.commit([{ name: 'a', value: 3 }]));
-    await store[Symbol.asyncDispose]();
-    await last;
+    const closing = store[Symbol.asyncDispose]();
+    await clock.advance(5_000);
+    await Promise.all([last, closing]);
   });
 
   it('says that nothing was done while there is no connection', async () => {
@@ -246,7 +250,8 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     await using replica = await RedisServer.start();
     await replica.ask('REPLICAOF', '127.0.0.1', String(master.port));
     await using plain = await RedisStore.open({ url: master.url });
-    await using store = await RedisStore.open({ url: master.url, replicasMin: 1, deadlineMs: 600 });
+    const options = { url: master.url, replicasMin: 1, deadlineMs: 2_000 };
+    await using store = await RedisStore.open(options);
     // The replica first takes over all data, for some seconds; nothing can be had until then.
     let seen: unknown;
     while (seen === undefined) {
@@ -276,7 +281,7 @@ describe('a RedisStore in trouble', requires('redis-server'), () => {
     client.on('error', () => {});
     await client.connect();
     stack.defer(() => client.destroy());
-    const store = stack.use(await RedisStore.open({ client, deadlineMs: 1_000 }));
+    const store = stack.use(await RedisStore.open({ client }));
     const versions: number[] = [];
     let failed = 0;
     let isOver = false;

@@ -59,12 +59,7 @@ export {
   type RateState,
   SlidingWindow,
 } from './shared/rate-record.ts';
-export {
-  type Decision,
-  foreignForm,
-  type Sighting,
-  StoreLink,
-} from './shared/store-link.ts';
+export { type Decision, foreignForm, StoreLink, type TimedReading } from './shared/store-link.ts';
 export { nodeSqlite } from './sqlite/node-sqlite.ts';
 export { SeenTime } from './store/seen-time.ts';
 export { commitStatements } from './store/sqlite-store.ts';

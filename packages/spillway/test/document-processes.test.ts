@@ -13,6 +13,7 @@ describe('Document in many processes', () => {
     using folder = temporary();
     const path = join(folder.path, 'value.json');
     await using reader = new Child('read', path);
+    await reader.heard(1);
     await using stack = new AsyncDisposableStack();
     const children = Array.from({ length: 8 }, () => stack.use(new Child('add', path, 250)));
     await Promise.all(children.map((child) => child.ended()));
@@ -23,7 +24,7 @@ describe('Document in many processes', () => {
       reader.lines.filter((line) => line.startsWith('broken')),
       [],
     );
-    assert.ok(reader.lines.length > 10, `${reader.lines.length} values seen`);
+    assert.ok(reader.lines.length > 2, 'it read while others wrote');
   });
 
   it('waits for a stopped holder until its deadline, and is right when that goes on', async () => {
@@ -33,7 +34,7 @@ describe('Document in many processes', () => {
     await holder.heard(1);
     holder.process.kill('SIGSTOP');
     await using hasty = await Document.open({ path, initial: 0, deadlineMs: 100 });
-    await using patient = await Document.open({ path, initial: 0 });
+    await using patient = await Document.open({ path, initial: 0, deadlineMs: 60_000 });
     const waiting = patient.transaction((n) => n + 1);
     await assert.rejects(
       hasty.transaction((n) => n + 10),

@@ -33,6 +33,16 @@ describe('SharedBucket, when things go wrong', () => {
     assert.equal(clock.pending, 0);
   });
 
+  it('goes by a clock that shows any time, also one below zero', async () => {
+    const { clock, line } = world();
+    const behind = { now: () => clock.now() - 3_600_000, after: clock.after.bind(clock) };
+    const rule = { name: 'y', ratePerSecond: 100, queueMax: 50 };
+    await using bucket = new SharedBucket({ store: line, clock: behind, ...rule });
+    await clock.run(bucket.take());
+    assert.deepEqual([bucket.stats.taken, bucket.stats.pausedMs], [1, 0]);
+    assert.ok(clock.now() < 1_000, `${clock.now()} ms`);
+  });
+
   it('opens no breaker of the one who would have been called', async () => {
     const { clock, line, bucket } = world();
     const breaker = new Breaker({ clock });

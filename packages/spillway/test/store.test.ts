@@ -3,7 +3,7 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { MemoryStore, SqliteFile, SqliteStore, systemClock } from 'spillway';
+import { MemoryStore, SqliteFile, SqliteStore, seededRandom, systemClock } from 'spillway';
 import { storeCases, VirtualClock } from 'spillway/testing';
 
 const temporary = () => mkdtempDisposable(join(tmpdir(), 'spillway-store-'));
@@ -45,6 +45,30 @@ describe('MemoryStore', () => {
     await clock.advance(1_000);
     const { now, records } = await store.read(['a']);
     assert.deepEqual([now, records[0]], [(ahead?.now ?? 0) + 1_000, undefined]);
+  });
+
+  it('lists by the bytes of names, page by page, for random names', async () => {
+    await using store = new MemoryStore();
+    const random = seededRandom(1);
+    const units = ['a', 'b', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}'];
+    const draw = () => units[Math.floor(random() * units.length)] as string;
+    const names = new Set<string>();
+    while (names.size < 300) names.add(draw() + draw() + (random() < 0.8 ? draw() : ''));
+    await store.commit([...names].map((name) => ({ name, value: 1 })));
+    const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+    for (const [prefix, max] of [
+      ['', 7],
+      ['', 400],
+      ['\uffff', 5],
+    ] as const) {
+      const found: string[] = [];
+      for (;;) {
+        const page = await store.list(prefix, { max, after: found.at(-1) });
+        found.push(...page.map(({ name }) => name));
+        if (page.length < max) break;
+      }
+      assert.deepEqual(found, [...names].filter((name) => name.startsWith(prefix)).sort(byBytes));
+    }
   });
 
   it('tells those who watch a name of each change, and of no other', async () => {

@@ -177,9 +177,9 @@ export class Database<Schema> implements Part, AsyncDisposable {
   }
 
   /**
-   * Commits to the store of this database inside of a transaction: with all its rows or not at all.
-   * Throws `DATABASE_BUSY` if a version was another one; the work must let that pass, so that it is
-   * undone. Call it last: other commits of the store wait from then until the transaction ends.
+   * Commits to the store of this database inside of a transaction, together with its rows. Throws
+   * `DATABASE_BUSY` if a version was another one; the work must not catch that, so that all of it
+   * is undone. Call it last: other commits of the store wait from then until the transaction ends.
    */
   async commitIn(tx: Transaction<Schema>, changes: readonly StoreChange[]): Promise<void> {
     if (changes.length === 0) return;

@@ -16,7 +16,7 @@ export interface Migration {
 }
 
 export interface MigrateOptions extends RunOptions {
-  /** Name of the program whose tables they are; others are told it. @default none */
+  /** Name of the program that owns the tables; another program is refused. @default none */
   readonly program?: string | undefined;
 }
 
@@ -27,7 +27,7 @@ interface Target {
   readonly table: string;
 }
 
-/** Races for making the table of migrations itself that one call may lose. */
+/** Races for creating the table of migrations that one call may lose. */
 const racesMax = 20;
 
 /**
@@ -52,7 +52,7 @@ export async function migrate(
       if (!(await engine.exclusively(step, options))) return applied;
       applied += 1;
     } catch (error) {
-      // Some relatives of Postgres have no advisory locks: then the primary key tells of a race.
+      // Some relatives of Postgres have no advisory locks: there the primary key shows a race.
       overtaken += 1;
       const isRace = Object(error).code === 'DATABASE_CONSTRAINT';
       if (!isRace || overtaken > migrations.length + racesMax) throw error;

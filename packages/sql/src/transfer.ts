@@ -21,7 +21,7 @@ export interface MovedTables {
 /** Row of a table, by column. */
 export type TableRow = Readonly<Record<string, unknown>>;
 
-/** A line of an export that is no row; what it means is up to the program. */
+/** A line of an export that is not a row; the program gives it a meaning. */
 export type OtherLine = Readonly<Record<string, unknown>> & { readonly table?: never };
 
 export interface ExportTablesOptions {
@@ -44,7 +44,7 @@ export interface ImportTablesOptions<Schema> {
   readonly replace?: boolean | undefined;
   /** Takes the lines that are no rows. @default they are refused */
   readonly onOther?: ((line: OtherLine) => Promise<void>) | undefined;
-  /** Called when all has come as it was written, before it is committed. */
+  /** Called when the whole export was read and checked, before the commit. */
   readonly onWhole?: (() => Promise<void>) | undefined;
 }
 
@@ -140,7 +140,7 @@ async function* postgresRows(url: string, moved: MovedTables): AsyncGenerator<Ro
     () => writer.close(),
     (error: unknown) => writer.abort(error),
   );
-  // Whoever stops reading does not want to hear of it; a failure comes out of the pages.
+  // A reader that stops gets no error; any other failure comes out of the pages.
   ended.catch(() => {});
   for await (const page of pages.readable) yield* page;
 }
@@ -208,7 +208,7 @@ async function demandEmpty(
   }
 }
 
-/** Checks each line; the last one says whether all before it have come as they were written. */
+/** Reads the lines; the last one has the checksum of all before it. */
 async function readLines<Schema>(
   { source, tables, onOther }: ImportTablesOptions<Schema>,
   rows: RowWriter,

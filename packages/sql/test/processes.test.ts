@@ -11,7 +11,7 @@ import { Database } from 'spillway-sql';
 
 async function run(fixture: string, ...args: readonly string[]): Promise<string> {
   const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-  const options = { env, timeout: 60_000, killSignal: 'SIGKILL' } as const;
+  const options = { env, timeout: 240_000, killSignal: 'SIGKILL' } as const;
   const path = join(import.meta.dirname, 'fixtures', fixture);
   const { stdout } = await promisify(execFile)(process.execPath, [path, ...args], options);
   return stdout;
@@ -64,10 +64,8 @@ describe('many processes on one database', () => {
     assert.equal((await store.read(['many'])).records[0]?.value, 1_000);
   });
 
-  it('lose none of 8 x 250 increments', { timeout: 90_000 }, async (t) => {
-    const startedAt = performance.now();
+  it('lose none of 8 x 250 increments', async () => {
     await Promise.all(Array.from({ length: 8 }, () => run('incrementer.ts', server.url, '250')));
-    t.diagnostic(`${Math.round(performance.now() - startedAt)} ms`);
     await using database = await Database.open<unknown>({ url: server.url });
     await using store = await database.store();
     assert.equal((await store.read(['counter'])).records[0]?.value, 2_000);

@@ -58,23 +58,23 @@ export interface DocumentStats {
   readonly waiting: number;
   /** Transactions that were acknowledged. */
   readonly transactions: number;
-  /** Times that the file was written; each for all transactions that waited. */
+  /** Writes of the file, each for all transactions that waited. */
   readonly writes: number;
-  /** True from a write that failed since the disk is full until one succeeds. */
+  /** True from a write that failed because the disk is full until a write succeeds. */
   readonly full: boolean;
 }
 
 /** Changes the draft, or returns a new value; it is left out if its signal has aborted. */
 export type Change<T> = (draft: T, signal: AbortSignal) => T | undefined | Promise<T | undefined>;
 
-/** A change under way, for calls that come from within it. */
+/** The change that runs in this async context, to find transactions within it. */
 const changing = new AsyncLocalStorage<{ readonly path: string; isRunning: boolean }>();
 
 /**
- * One JSON value in one file, which many processes may use at once. All values given out are
- * copies. A transaction that was acknowledged survives a power cut; those that wait are done one
- * after the other and written together, and one that throws is left out alone. Each change runs in
- * the AsyncLocalStorage context of its caller.
+ * One JSON value in one file, which many processes may use at once. Callers get copies. An
+ * acknowledged transaction survives a power cut. Waiting transactions are applied one after the
+ * other and written together; one that throws is left out. Each change runs in the
+ * AsyncLocalStorage context of its caller.
  */
 export class Document<T> implements Part, AsyncDisposable {
   readonly name: string;
@@ -177,10 +177,10 @@ export class Document<T> implements Part, AsyncDisposable {
   }
 
   /**
-   * Changes a copy of the value, and resolves with it once it is in the file for good. The change
-   * may be async, but the document is locked meanwhile, for other processes too; so it must not
+   * Changes a copy of the value, and resolves with it once it is durable in the file. The change
+   * may be async, but the document is locked meanwhile, for other processes too, so it must not
    * wait for another transaction of the same document. If the caller aborts after the change was
-   * made, the outcome is unknown; before that, nothing was changed.
+   * made, its outcome is unknown; before that, nothing was changed.
    */
   async transaction(change: Change<T>, { signal }: RunOptions = {}): Promise<T> {
     signal?.throwIfAborted();
@@ -194,7 +194,7 @@ export class Document<T> implements Part, AsyncDisposable {
     return await this.#batch.add(change, { signal });
   }
 
-  /** Takes nothing more, and finishes what waits; when the time is over, that is refused. */
+  /** Refuses new transactions and finishes those that wait, as far as the time allows. */
   close(options?: CloseOptions): Promise<void> {
     return this.#closing.close(options);
   }

@@ -22,8 +22,8 @@ import { FileLockHandle } from './file-lock-handle.ts';
 
 export interface FileLockOptions {
   /**
-   * Path that names the lock, in a folder that exists on a local disk. Nothing is made there: the
-   * lock's own two empty files are in a folder `.locks` beside it.
+   * Path that names the lock, in a folder that exists on a local disk; it does not end in `-next`.
+   * Nothing is made there: the lock's own two empty files are in a folder `.locks` beside it.
    */
   readonly path: string;
   /** Callers that may wait; one more is refused. An integer from 0. @default 10_000 */
@@ -47,11 +47,11 @@ export interface FileLockStats {
 /** A lock that is held until it is disposed. */
 export interface HeldLock extends Disposable {
   /**
-   * Aborts with `LOCK_LOST` when the lock is held no more. The process looks once a second, from
-   * the first use of this property on.
+   * Aborts with `LOCK_LOST` when the lock is lost. The process checks that once a second, from the
+   * first use of this property on.
    */
   readonly signal: AbortSignal;
-  /** Throws `LOCK_LOST` if the lock is held no more, as far as this process can see. */
+  /** Throws `LOCK_LOST` if this process can see that the lock is lost. */
   check(): void;
 }
 
@@ -92,8 +92,8 @@ const sharedLocks = new Map<string, SharedLock>();
 
 /**
  * A lock between processes, and between all users of its path in one process: first come, first
- * served within a process, fair between processes. The kernel frees it when its holder dies; it is
- * never stolen by age. `using _held = await lock.acquire({ signal });`
+ * served within a process, fair between processes. The kernel frees it when its holder dies; it
+ * does not expire. `using _held = await lock.acquire({ signal });`
  *
  * It can be lost in two ways, and then another process may take it: its files are deleted, or other
  * code of this process opens and closes one of them (a backup that reads `.locks`, for example).
@@ -114,6 +114,8 @@ export class FileLock implements Disposable {
       clock: or(clockRule, systemClock),
       random: or(callback, systemRandom),
     });
+    // Its file would be the turnstile of another lock.
+    check(!settled.path.endsWith('-next'), 'path', 'one that does not end in -next', settled.path);
     this.#settings = { ...settled, path: resolve(settled.path) };
   }
 
@@ -186,7 +188,7 @@ export class FileLock implements Disposable {
     shared.next[Symbol.dispose]();
   }
 
-  /** Looks until the lock is free, less often as time passes: nothing tells when it is. */
+  /** Polls until the lock is free, at growing intervals. */
   async #poll(handle: FileLockHandle, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#settings;
     for (let waitMs = 1; ; waitMs = Math.min(2 * waitMs, pollMsMax)) {

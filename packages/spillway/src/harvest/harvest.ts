@@ -54,8 +54,8 @@ export interface HarvestOptions<Row, Position extends Json = number> {
   /** A `Breaker` or a `SharedBreaker`. @default a breaker of its own */
   readonly breaker?: HarvestBreaker | undefined;
   /**
-   * `prefix` commits what is complete from the start and notes in the gap ledger what had to be
-   * given up; `strict` commits whole batches, and a page that is given up ends its source.
+   * `prefix` commits pages that are complete from the start, and notes pages that were given up in
+   * the gap ledger; `strict` commits whole batches, and a page that was given up ends its source.
    * @default 'prefix'
    */
   readonly mode?: 'prefix' | 'strict' | undefined;
@@ -157,7 +157,7 @@ const pageDecay = 0.98;
 /**
  * Many small fetches of ordered ranges: in parallel, all at one rate that sources share in turn,
  * fetched again on failure while others go on, delivered in order, and committed with a checkpoint
- * under a fenced lease. How many are in flight finds itself.
+ * under a fenced lease. It finds the number in flight by itself.
  */
 export class Harvest<Row, Position extends Json = number> {
   readonly #settings: Settings;
@@ -165,12 +165,12 @@ export class Harvest<Row, Position extends Json = number> {
   readonly #breaker: HarvestBreaker;
   readonly #limit: HarvestLimit;
   readonly #lane: Lane;
-  /** Fetches that were begun: those that the breaker or the bucket has refused are none. */
+  /** Fetches that were begun, without those that the breaker or the bucket refused. */
   readonly #begun: Meter;
   readonly #room = new Notifier();
   /** Sources that have begun. */
   #runs: Run[] = [];
-  /** Sources that have not ended, the one to be served next first. */
+  /** Sources that have not ended, in the order of their turns. */
   #turns: Run[] = [];
   /** The number of sources that share the window. */
   #sharers = 0;
@@ -219,8 +219,8 @@ export class Harvest<Row, Position extends Json = number> {
   }
 
   /**
-   * Harvests all sources and tells how each ended; one that fails does not concern the others. When
-   * the signal aborts, complete pages are committed before it resolves. One call at a time.
+   * Harvests all sources and gives the outcome of each; one that fails does not stop the others.
+   * When the signal aborts, complete pages are committed before it resolves. One call at a time.
    */
   async run(
     sources: readonly HarvestSource<Row, Position>[],
@@ -313,8 +313,8 @@ export class Harvest<Row, Position extends Json = number> {
   }
 
   /**
-   * Sources below an equal share of the permits; the others only while a permit is left for each of
-   * those. So a source whose fetches hang cannot use up the permits of others.
+   * Sources below an equal share of the permits, and the others only while a permit is left for
+   * each of those: a source whose fetches hang cannot use up the permits of others.
    */
   #eligible(): readonly Run[] {
     const { size } = this.#limit;
@@ -339,7 +339,7 @@ export class Harvest<Row, Position extends Json = number> {
     try {
       const answer = await this.#breaker.run(
         async (caller) => {
-          // The token comes last: what is done after it would send tokens out in bunches.
+          // The token comes last: a wait after it would let several fetches begin at once.
           await this.#bucket?.take(1, { signal: caller });
           isBegun = true;
           this.#begun.arrive();
@@ -355,7 +355,7 @@ export class Harvest<Row, Position extends Json = number> {
       this.#pageBytes = Math.max(1, bytes, (this.#pageBytes ?? 0) * pageDecay);
       run.succeed(slot, answer);
     } catch (error) {
-      // One time-out in a long tail is no sign of too much; many in a row open the breaker.
+      // One time-out in a long tail is no sign of overload; many in a row open the breaker.
       permit.outcome = 'failed';
       permit.isWhole = false;
       if (isBegun && statusOf(error) === 429) {

@@ -3,29 +3,28 @@ import type { Limit, Sample } from '../limit/limit.ts';
 
 const sizeAtStart = 20;
 const samplesMin = 64;
-/** Used up: when the mean inside is more than this share, its peaks are cut off. */
+/** The size counts as used up when the mean in flight is above this share of it. */
 const usedShare = 2 / 3;
-/** Twice as many inside take twice as long when all that is added waits downstream. */
+/** After a doubling, calls this many times as slow mean that the added ones only wait. */
 const slowdownMax = 1.6;
 /** Answers after which the latency is known well enough to leap, and how far at most. */
 const leapSamples = 8;
 const leapMax = 4;
-/** Slower once after a doubling, the other side may just have become slow; twice, it is full. */
+/** Doublings in a row that slow calls down; after one, the other side may just be slow. */
 const slowerMax = 2;
 
 /**
- * Finds how many fetches belong in flight: by Little's law, the rate times the latency. With the
- * first few answers it leaps to twice that, or as far as is prudent. From there it doubles while
- * what it allows is used up, for then the rate is not; with room to spare the bucket alone sets the
- * pace, and the number in flight is right by itself. If doubling only makes calls slower, the other
- * side is full before the rate is, and a {@link AdaptiveLimit} goes on from there.
+ * Finds the number of fetches in flight: by Little's law, the rate times the latency. After the
+ * first few answers it leaps to twice that, at most fourfold. From there it doubles while its size
+ * is used up; otherwise the bucket alone sets the pace. If doubling only makes calls slower, the
+ * other side is full before the rate is used, and an {@link AdaptiveLimit} goes on from there.
  */
 export class HarvestLimit implements Limit {
   readonly sizeMax: number;
   readonly #ratePerSecond: () => number;
   #size: number;
   #adaptive: AdaptiveLimit | undefined;
-  /** Calls that began before this time were sent at another size, and are not read. */
+  /** Calls that began before this time were sent at another size, and do not count. */
   #epochAt = -Infinity;
   #skipped = 0;
   #insideSum = 0;
@@ -64,7 +63,7 @@ export class HarvestLimit implements Limit {
     this.#spentMs += ((before + inside) / 2) * (endedAt - since);
     this.#answers += 1;
     this.#last = { endedAt, inside };
-    // Those still in flight count too: the first to come back are the quick ones.
+    // Calls still in flight count too, since the first to come back are the quick ones.
     const latencyMs = this.#spentMs / this.#answers;
     const wanted = Math.ceil((2 * this.#ratePerSecond() * latencyMs) / 1000);
     if (this.#answers < leapSamples || wanted <= this.#size) return false;

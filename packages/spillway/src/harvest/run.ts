@@ -25,7 +25,7 @@ export type HarvestStatus = 'done' | 'failed' | 'skipped' | 'stopped';
 export interface HarvestOutcome<Position> {
   readonly source: string;
   readonly status: HarvestStatus;
-  /** As it was last committed; undefined if nothing ever was, or the lease was not had. */
+  /** The last committed one; undefined if there is none, or the lease was not acquired. */
   readonly checkpoint: HarvestCheckpoint<Position> | undefined;
   /** The reason why it failed, was stopped or was skipped. */
   readonly error: unknown;
@@ -34,7 +34,7 @@ export interface HarvestOutcome<Position> {
 export interface HarvestSourceStats<Position> {
   readonly name: string;
   readonly status: HarvestStatus | 'running';
-  /** The start of the next commit; undefined until the lease is had. */
+  /** The start of the next commit; undefined until the lease is acquired. */
   readonly position: Position | undefined;
   readonly inFlight: number;
   /** Pages asked for and not committed. */
@@ -46,14 +46,14 @@ export interface HarvestSourceStats<Position> {
   /** Attempts that failed, and were or will be made again. */
   readonly retries: number;
   readonly gaps: number;
-  /** Milliseconds until it is done, at its pace so far; undefined where that cannot be known. */
+  /** Milliseconds until it is done, at its pace so far; undefined if that is not known. */
   readonly etaMs: number | undefined;
 }
 
 /** The number of probes of a page for each attempt that it has. */
 const probesPerAttempt = 10;
 
-/** The run of one source: it says which page is next, and commits the answers in order. */
+/** The run of one source: chooses its next page, and commits the answers in order. */
 export class Run {
   readonly source: Source;
   readonly #settings: Settings;
@@ -131,7 +131,7 @@ export class Run {
     return mayTake ? this.#delivery?.window : undefined;
   }
 
-  /** Takes a page to fetch; the caller tells how it went. */
+  /** Takes a page to fetch; the caller then calls `succeed`, `fail` or `refuse`. */
   take(now: number): Slot | undefined {
     const slot = this.#openWindow?.take(now, this.#windowMax());
     if (slot !== undefined) this.#inFlight += 1;
@@ -144,7 +144,7 @@ export class Run {
     this.#delivery?.end(slot);
   }
 
-  /** The page was not asked for at all: that is no attempt. */
+  /** Returns a page that was not fetched at all, which is no attempt. */
   refuse(slot: Slot): void {
     if (this.#isOver(slot)) return;
     if (slot.copies === 0) this.#delivery?.window.giveBack(slot, slot.notBefore);
@@ -152,9 +152,9 @@ export class Run {
   }
 
   /**
-   * A fetch has failed. A probe of an open breaker is no attempt: during an outage the probes are
-   * all there is, and the page may be as good as any. Their number is bounded for the page that
-   * always fails and is the only one left.
+   * Notes a failed fetch. A probe of an open breaker is no attempt: during an outage all fetches
+   * are probes, whatever the page. Their number is bounded for a page that always fails and is the
+   * only one left.
    */
   fail(slot: Slot, error: unknown, isProbe: boolean): void {
     const { attemptsMax, backoffMs, backoffMsMax, mode, clock, random } = this.#settings;
@@ -183,7 +183,7 @@ export class Run {
     }
   }
 
-  /** True when nothing depends on this fetch any more: one that fails after a stop was aborted. */
+  /** True if the outcome of this fetch does not matter: the run or the page has ended already. */
   #isOver(slot: Slot): boolean {
     this.#inFlight -= 1;
     slot.copies -= 1;
@@ -266,13 +266,13 @@ class Delivery {
     this.window = new Window(source, next, settings.fillsGaps ? checkpoint.gaps : []);
   }
 
-  /** The page has come, or was given up. */
+  /** Notes that the page has come, or was given up. */
   end(slot: Slot): void {
     this.window.end(slot, this.#settings.clock.now());
     this.#news.notify();
   }
 
-  /** Nothing more will come: commits what is complete, and ends. */
+  /** Makes `run` commit the complete pages, and end. */
   stop(): void {
     this.#isStopped = true;
     this.#news.notify();
@@ -302,7 +302,7 @@ class Delivery {
     const isWhole = isFull || slots[0]?.gap !== undefined;
     if (isWhole || this.window.endsWith(slots.length)) return slots;
     if (mode === 'strict') return [];
-    // A batch that takes up half of the window is not worth a standstill.
+    // A batch that fills half of the window is committed, or fetching would soon stand still.
     const isCrowded = 2 * slots.length >= windowMax;
     return this.#isStopped || isCrowded || this.#batchMsLeft() <= 0 ? slots : [];
   }
@@ -338,7 +338,7 @@ class Delivery {
   }
 }
 
-/** Asks the sink, again and again where that may help. */
+/** Calls the sink, with retries. */
 function ask<T>(settings: Settings, task: Task<T>, signal: AbortSignal): Promise<T> {
   const { attemptsMax, attemptMsMax, backoffMs, backoffMsMax, clock, random } = settings;
   const isRetryable = (error: unknown) => !isFinal(error);

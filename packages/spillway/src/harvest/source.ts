@@ -15,11 +15,11 @@ export interface HarvestPage<Position> {
 export interface HarvestAnswer<Row, Position> {
   /** In the order of the source, each once. */
   readonly rows: readonly Row[];
-  /** Start of the next page, for a page that could not say; undefined if none ever comes. */
+  /** Start of the next page, if `to` of this one was undefined; undefined at the end of all. */
   readonly next?: Position | undefined;
   /** No page follows for now: a later harvest goes on at `next`. @default false */
   readonly isEnd?: boolean | undefined;
-  /** Parts of the page that the other side did not have: they go into the gap ledger. */
+  /** Parts of the page that the other side does not have; they go into the gap ledger. */
   readonly missing?: readonly { readonly from: Position; readonly to: Position }[] | undefined;
   /** Bytes of it in memory, for a harvest with `windowBytesMax`. @default 0 */
   readonly bytes?: number | undefined;
@@ -161,14 +161,14 @@ export interface HarvestFence {
   readonly fence: number;
 }
 
-/** Takes the rows. */
+/** The place where rows and checkpoints are committed. */
 export interface HarvestSink<Row, Position extends Json = number> {
   /** The checkpoint that was committed last; undefined if none was. */
   load(source: string, signal: AbortSignal): Promise<HarvestCheckpoint<Position> | undefined>;
   /**
    * Makes the rows and the checkpoint durable in one transaction, or changes nothing. It rejects
-   * when a newer lease was given out, or when the stored checkpoint is not the one before this. As
-   * answers get lost, it may come again: what is stored already is not stored twice.
+   * if there is a newer lease, or if the stored checkpoint is not the one before this. It may be
+   * called again after a lost answer, and must not store the same rows twice.
    */
   commit(
     batch: HarvestBatch<Row, Position>,

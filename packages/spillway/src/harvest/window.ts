@@ -16,7 +16,7 @@ export type Answer = HarvestAnswer<unknown, Json>;
 export type Checkpoint = HarvestCheckpoint<Json>;
 type Gap = HarvestGap<Json>;
 
-/** One page that is asked for and not committed. */
+/** A page that was asked for and is not committed. */
 export interface Slot {
   readonly page: HarvestPage<Json>;
   /** The gap it fills, if it fills one. */
@@ -80,7 +80,7 @@ export class Window {
     return Math.min(Infinity, ...[...this.#returned].map((slot) => slot.notBefore));
   }
 
-  /** Time from which a page is late for which all others wait, in a full window. */
+  /** Time from which a page of a full window is late, and may be fetched once more. */
   hedgeAt(sizeMax: number): number {
     const late = this.#slots.length < sizeMax ? undefined : this.#hedgeable();
     if (late === undefined || this.#meanMs === undefined) return Infinity;
@@ -88,8 +88,8 @@ export class Window {
   }
 
   /**
-   * A page to fetch: the first in order that came back, or a new one; or, when the window has no
-   * room, one that is late once more: the token would else be used by nobody.
+   * Gives a page to fetch: the first that has to be fetched again, or a new one, or in a full
+   * window one that is late, since nobody else would use the token.
    */
   take(now: number, sizeMax: number): Slot | undefined {
     const slot = this.#takeReturned(now) ?? this.#plan(sizeMax) ?? this.#takeLate(now, sizeMax);
@@ -163,7 +163,14 @@ export class Window {
     const page = gap ?? (this.#next === undefined ? undefined : this.#source.pageAt(this.#next));
     if (page === undefined) return undefined;
     if (gap === undefined) this.#next = page.to;
-    const begun = { attempts: 0, probes: 0, notBefore: 0, takenAt: 0, copies: 0, isHedged: false };
+    const begun = {
+      attempts: 0,
+      probes: 0,
+      notBefore: -Infinity,
+      takenAt: 0,
+      copies: 0,
+      isHedged: false,
+    };
     const open = { endedAt: undefined, answer: undefined, reason: '' };
     const slot = { page, gap, order: this.#order++, ...begun, ...open };
     this.#slots.push(slot);
@@ -171,7 +178,7 @@ export class Window {
   }
 }
 
-/** Makes the checkpoint that is true once these pages are committed. */
+/** Makes the checkpoint to commit with these pages. */
 export function nextCheckpoint(
   before: Checkpoint,
   slots: readonly Slot[],

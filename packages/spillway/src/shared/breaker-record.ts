@@ -11,11 +11,11 @@ import {
 } from '../outbound/breaker-state.ts';
 import type { StoreDecision } from '../store/store.ts';
 
-/** The state of the breaker that all processes share, in the store's time. */
+/** The state of the breaker that all processes share; its times are the store's. */
 export interface SharedState extends BreakerState {
   /** The visit that was given leave to probe. */
   prober: string;
-  /** Visits that were made lately: one whose answer was lost must not be made again. */
+  /** Ids of recent visits: one that is repeated after a lost answer must not count twice. */
   recent: string[];
 }
 
@@ -30,7 +30,7 @@ interface BreakerVisit {
   readonly id: string;
   readonly told: readonly BreakerNews[];
   readonly wantsProbe: boolean;
-  /** A number by chance, from 0 to 1, for the jitter of cooldowns. */
+  /** A random number from 0 to 1, for the jitter of cooldowns. */
   readonly chance: number;
 }
 
@@ -43,7 +43,7 @@ export interface BreakerAnswer {
 
 const recentMax = 16;
 
-/** A record for each kind of memory: a rule would misread another's, and then never break. */
+/** Names the record; each kind of rule has one of its own, since it would misread another's. */
 export function breakerRecord(name: string, { rule }: BreakerRule): string {
   const plain = rule.plain as { readonly windowMs?: number } | undefined;
   if (plain === undefined) return `breaker/${name}/custom`;
@@ -51,27 +51,16 @@ export function breakerRecord(name: string, { rule }: BreakerRule): string {
   return `breaker/${name}/${windowMs === undefined ? 'in-row' : `share-${windowMs}`}`;
 }
 
-/** The argument of a visit; the rule is for stores that decide by themselves. */
+/** The argument of a visit; stores that decide by themselves need the rule in it. */
 export function breakerArgument(rule: BreakerRule, visit: BreakerVisit): Json {
-  const { id, wantsProbe, chance } = visit;
   const { cooldownMs, cooldownGrowth, cooldownMsMax } = rule;
   const { jitter, successesToClose, probeMsMax } = rule;
+  const cooldown = { cooldownMs, cooldownGrowth, cooldownMsMax, jitter };
   const told = visit.told.map(({ generation, probe, prober, outcome, at }) => {
     return { generation, probe, prober, outcome, at };
   });
-  return {
-    rule: rule.rule.plain ?? null,
-    cooldownMs,
-    cooldownGrowth,
-    cooldownMsMax,
-    jitter,
-    successesToClose,
-    probeMsMax,
-    id,
-    told,
-    wantsProbe,
-    chance,
-  };
+  const plain = rule.rule.plain ?? null;
+  return { rule: plain, ...cooldown, successesToClose, probeMsMax, ...visit, told };
 }
 
 /** Adds news to the record of all processes, and gives leave to probe if it is wanted. */
@@ -85,7 +74,7 @@ export function breakerDecision(rule: BreakerRule): StoreDecision {
       const state = stored ?? newSharedState(rule, now);
       const before = JSON.stringify(state);
       for (const news of state.recent.includes(id) ? [] : told) {
-        // Nothing has happened in the store's future, whatever a client's clock says.
+        // No call ended in the store's future, whatever a client's clock says.
         learnNews(rule, state, { ...news, at: Math.min(news.at, now) }, random);
       }
       const probes = wantsProbe && mayProbe(rule, state, { id, now, random });

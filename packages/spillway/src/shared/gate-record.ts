@@ -1,6 +1,6 @@
 import type { Json } from '../base/json.ts';
 import type { StoreChange } from '../store/store.ts';
-import { type Decision, foreignForm, type Sighting } from './store-link.ts';
+import { type Decision, foreignForm, type TimedReading } from './store-link.ts';
 
 export interface SharedGateStats {
   readonly kind: 'shared-gate';
@@ -9,12 +9,12 @@ export interface SharedGateStats {
   /** Callers of this process that are inside. */
   readonly inside: number;
   readonly waiting: number;
-  /** Permits that this process has claimed of all. */
+  /** Permits that this process has claimed. */
   readonly held: number;
   /** Times the store was asked. */
   readonly trips: number;
   readonly refused: number;
-  /** Times at which this process lost its permits, since it could not renew them. */
+  /** Losses of all permits of this process, since it could not renew them. */
   readonly lost: number;
   readonly reachable: boolean;
 }
@@ -40,14 +40,14 @@ export class Membership {
   readonly id: string;
   readonly end: AbortController = new AbortController();
   inside = 0;
-  /** Permits that are surely claimed; lower from the moment at which some are given back. */
+  /** Permits that are surely claimed; lowered as soon as a visit begins to give some back. */
   held = 0;
   share = 0;
-  /** Demand that the store has been told. */
+  /** The demand in the store's record. */
   demand = 0;
   isJoined = false;
   /** True while a commit may be under way whose answer has not come. */
-  isUnsure = false;
+  isInDoubt = false;
   /** Local time until which the claims hold, and at which they were last confirmed. */
   until: number = Infinity;
   renewedAt: number = -Infinity;
@@ -66,18 +66,18 @@ export interface GateVisit {
   /** Permits in use here, none of which can be given back. */
   readonly inside: number;
   readonly demand: number;
-  /** True if this process has been written down: then it must be there. */
+  /** True if the record had this process: if it is not there any more, its permits are lost. */
   readonly isMember: boolean;
-  /** True to extend its life, and to void commits of which it is not known if they were made. */
+  /** True to extend its life, and to make commits void whose outcome is not known. */
   readonly renews: boolean;
   /** Other processes to ask after, in the order in which they were read. */
   readonly known: readonly string[];
 }
 
-/** The view of the gate that a visit gives. */
+/** The state of the gate after a visit. */
 export interface GateView {
   readonly isLost: boolean;
-  /** False if nothing of this process is written down. */
+  /** False if the record has nothing of this process. */
   readonly isMember: boolean;
   readonly held: number;
   readonly demand: number;
@@ -93,10 +93,10 @@ export const partyRecord = (name: string, id: string): string => `gate/${name}/$
 
 /**
  * Claims permits and gives them back, removes processes that have expired, and renews this one.
- * Each commit is made on condition that this process's own record is as it was seen, so that none
- * that comes late undoes a newer one.
+ * Each commit checks that this process's own record is as it was read, so that a late one cannot
+ * undo a newer one.
  */
-export function decideGate(visit: GateVisit, seen: Sighting): Decision<GateView> {
+export function decideGate(visit: GateVisit, seen: TimedReading): Decision<GateView> {
   const { name, id, limit, ttlMs, inside, isMember, known } = visit;
   const [all, own, ...members] = seen.records;
   const parties = new Map(Object.entries((all?.value ?? {}) as unknown as Record<string, Party>));
@@ -142,9 +142,9 @@ export function decideGate(visit: GateVisit, seen: Sighting): Decision<GateView>
 }
 
 /**
- * The permits that are one process's share: demands are met from the smallest on, and the large
- * ones get equal parts of the rest. With fewer permits than processes those that have none and have
- * waited longest get one each, so that all have their turn.
+ * The share of one process: small demands are met first, and large ones get equal parts of the
+ * rest. With fewer permits than processes, one each goes to those that hold none and have waited
+ * longest, so that all have their turn.
  */
 function shareOf(id: string, parties: ReadonlyMap<string, Party>, limit: number): number {
   const wanting = [...parties].filter(([, { demand }]) => demand > 0);

@@ -9,23 +9,25 @@ import type { StoreChange, StoredRecord, StoreWatch } from '../store/store.ts';
 import { Waiter } from '../wait/wait-queue.ts';
 import {
   type Decision,
+  margin,
   type SharedOptions,
-  type Sighting,
   StoreLink,
   sharedRules,
+  type TimedReading,
+  watchedPolls,
 } from './store-link.ts';
 
 export interface LeaseOptions extends SharedOptions {
   /** Life of the lease when it is not renewed, in milliseconds; from 30. */
   readonly ttlMs: number;
-  /** Waits while another holds it; else it is refused with `LEASE_HELD`. @default true */
+  /** Waits while another process holds it, instead of `LEASE_HELD` at once. @default true */
   readonly waits?: boolean | undefined;
   /**
-   * Milliseconds between two looks at a lease that another holds, from 1; some are left out by
-   * chance, and most when the store tells of changes. @default 100
+   * The longest time between two looks at a lease that another process holds, in ms, from 1;
+   * twenty times as long if the store has `watch`. @default 100
    */
   readonly pollMs?: number | undefined;
-  /** Ends the waiting; a lease that is held is not lost by it. */
+  /** Ends the waiting. Once the lease is held, this signal changes nothing. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -34,10 +36,10 @@ export interface LeaseStats {
   readonly name: string;
   readonly fence: number;
   readonly held: boolean;
-  /** Milliseconds until it is given up, unless it is renewed before. */
+  /** Milliseconds until this process gives it up, unless a renewal succeeds before. */
   readonly leftMs: number;
   readonly renewed: number;
-  /** Renewals that failed; it lives on as long as one succeeds in time. */
+  /** Renewals that failed. The lease is held as long as another one succeeds in time. */
   readonly failed: number;
 }
 
@@ -49,40 +51,35 @@ const rules = {
   signal: maybe(anything),
 };
 
-/** The share of its life by which it is given up early: clocks and timers are not exact. */
-const margin = 0.1;
-/** Waiters ask so many times more rarely of a store that tells of changes. */
-const watchedPolls = 20;
-
-/** Says who holds the lease; expires with it. */
+/** Record of the holder; it expires with the lease. */
 const holderRecord = (name: string): string => `lease/${name}`;
-/** Changes only when the holder does, so its version is the fencing number. */
+/** Record that changes only when the holder does: its version is the fencing number. */
 const fenceRecord = (name: string): string => `lease/${name}/fence`;
 
-/** A claim that was won. */
+/** A lease that was taken. */
 interface Won {
   readonly id: string;
   readonly fence: number;
-  /** The local time at which it surely still held: its life counts from here. */
+  /** Local time from which `ttlMs` counts: before the store can have taken it. */
   readonly from: number;
 }
 
 /**
- * An exclusive, expiring claim with a fencing number, renewed at a third of its life. Those who
- * wait get it in no particular order. `await using lease = await Lease.acquire(…)`
+ * An exclusive, expiring claim with a fencing number, renewed at a third of its life. Waiters get
+ * it in no particular order. `await using lease = await Lease.acquire(…)`
  */
 export class Lease implements Part, Runner, AsyncDisposable {
   readonly name: string;
-  /** Greater than that of every lease of this name before. */
+  /** The fencing number, greater than that of every earlier lease of this name. */
   readonly fence: number;
   readonly #link: StoreLink;
   readonly #ttlMs: number;
   readonly #id: string;
-  /** Made for the first who asks for the signal: many a lease is released without that. */
+  /** Made when the signal is first asked for: most leases are released without that. */
   #end: AbortController | undefined;
-  /** The reason why it is not held any more. */
-  #lostWhy: string | undefined;
-  /** Time at which this process takes it for lost, by its own clock. */
+  /** Undefined while it is held. */
+  #lossReason: string | undefined;
+  /** Local time at which this process gives it up. */
   #until = 0;
   #expiry: Disposable | undefined;
   #renewal: Disposable | undefined;
@@ -99,7 +96,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
     this.#hold(won.from);
   }
 
-  /** Waits until it is free; rejects with `LEASE_HELD` or the signal's reason. */
+  /** Takes the lease when it is free; rejects with `LEASE_HELD` or the signal's reason. */
   static async acquire(options: LeaseOptions): Promise<Lease> {
     const settled = settle('Lease', options, rules);
     // Its record would be the fence of another lease.
@@ -114,7 +111,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
   get signal(): AbortSignal {
     if (this.#end === undefined) {
       this.#end = new AbortController();
-      if (this.#lostWhy !== undefined) this.#end.abort(this.#lostError());
+      if (this.#lossReason !== undefined) this.#end.abort(this.#lostError());
     }
     return this.#end.signal;
   }
@@ -125,7 +122,7 @@ export class Lease implements Part, Runner, AsyncDisposable {
       kind: 'lease',
       name: this.name,
       fence: this.fence,
-      held: this.#lostWhy === undefined && leftMs > 0,
+      held: this.#lossReason === undefined && leftMs > 0,
       leftMs,
       renewed: this.#renewed,
       failed: this.#failed,
@@ -145,40 +142,40 @@ export class Lease implements Part, Runner, AsyncDisposable {
   }
 
   /**
-   * The changes, with a condition that makes the store refuse them all once anybody else has held
-   * the lease, however late they arrive there. Throws `LEASE_LOST` if it is lost already.
+   * Adds a condition to the changes: the store refuses them all once anybody else has held the
+   * lease, however late they arrive. Throws `LEASE_LOST` if it is lost already.
    */
   guard(changes: readonly StoreChange[]): readonly StoreChange[] {
-    // A process that was stopped may come here before its timers do.
+    // A process that was stopped may call this before its timers run.
     if (this.#link.clock.now() >= this.#until) this.#lose('not renewed in time');
-    if (this.#lostWhy !== undefined) throw this.#lostError();
+    if (this.#lossReason !== undefined) throw this.#lostError();
     return fenced(this, changes);
   }
 
   /**
-   * Renews it now, for work that needs most of `ttlMs`; it is renewed by itself as well. Rejects
-   * with `LEASE_LOST`, or with the store's failure: then it is held for as long as before.
+   * Renews it now, besides the renewals in the background, for work that needs most of `ttlMs`.
+   * Rejects with `LEASE_LOST`, or with the store's failure: then it is held as long as before.
    */
   async renew(): Promise<void> {
     const { name, fence } = this;
     const sentAt = this.#link.clock.now();
     this.guard([]);
     const value = { holder: this.#id };
-    // Guarded by the fence and by nothing else: a renewal may be repeated, and may come late.
+    // Only the fence guards it, so a renewal may be repeated and may arrive late.
     const renewal = { name: holderRecord(name), value, ttlMs: this.#ttlMs };
     const changes = fenced({ name, fence }, [renewal]);
-    // One that is not answered must leave time for another.
+    // A renewal without an answer must leave time for another.
     const options = { signal: this.signal, msMax: this.#ttlMs / 4 };
     const done = await this.#link.commit(changes, options);
     if (done === undefined) this.#lose('taken by another');
-    if (this.#lostWhy !== undefined) throw this.#lostError();
+    if (this.#lossReason !== undefined) throw this.#lostError();
     this.#renewed += 1;
     this.#hold(sentAt);
   }
 
-  /** Releases it, unless it was lost: then there is nothing to release. */
+  /** Releases it, unless it was lost. */
   async close(): Promise<void> {
-    if (this.#lostWhy === undefined) {
+    if (this.#lossReason === undefined) {
       this.#lose('released');
       this.#release = release(this.#link, this);
     }
@@ -189,20 +186,20 @@ export class Lease implements Part, Runner, AsyncDisposable {
     return this.close();
   }
 
-  /** It was confirmed by what was sent at that time, so it lives for `ttlMs` from then or later. */
+  /** Extends its life after a call that was sent at that time and has confirmed it. */
   #hold(sentAt: number): void {
     this.#until = Math.max(this.#until, sentAt + this.#ttlMs * (1 - margin));
     this.#expiry?.[Symbol.dispose]();
-    this.#keepIn(Math.max(0, sentAt + this.#ttlMs / 3 - this.#link.clock.now()));
+    this.#renewIn(Math.max(0, sentAt + this.#ttlMs / 3 - this.#link.clock.now()));
   }
 
-  #keepIn(ms: number): void {
+  #renewIn(ms: number): void {
     this.#renewal?.[Symbol.dispose]();
-    this.#renewal = this.#link.clock.after(ms, () => void this.#keep());
+    this.#renewal = this.#link.clock.after(ms, () => void this.#renewUntilLost());
   }
 
-  /** Renews it, again and again until it is lost. */
-  async #keep(): Promise<void> {
+  /** Renews it, and sets the time of the next renewal, until it is lost. */
+  async #renewUntilLost(): Promise<void> {
     const { clock } = this.#link;
     this.#expiry?.[Symbol.dispose]();
     this.#expiry = clock.after(Math.max(0, this.#until - clock.now()), () => {
@@ -211,26 +208,26 @@ export class Lease implements Part, Runner, AsyncDisposable {
     try {
       await this.renew();
     } catch {
-      if (this.#lostWhy !== undefined) return;
+      if (this.#lossReason !== undefined) return;
       this.#failed += 1;
-      this.#keepIn(this.#link.jitter(this.#ttlMs / 12));
+      this.#renewIn(this.#link.jitter(this.#ttlMs / 12));
     }
   }
 
   #lose(why: string): void {
-    if (this.#lostWhy !== undefined) return;
-    this.#lostWhy = why;
+    if (this.#lossReason !== undefined) return;
+    this.#lossReason = why;
     this.#expiry?.[Symbol.dispose]();
     this.#renewal?.[Symbol.dispose]();
     this.#end?.abort(this.#lostError());
   }
 
   #lostError(): SpillwayError {
-    return new SpillwayError('LEASE_LOST', `${this.name}: ${this.#lostWhy}`);
+    return new SpillwayError('LEASE_LOST', `${this.name}: ${this.#lossReason}`);
   }
 }
 
-/** Adds a condition to changes: the store refuses them all once a newer holder has the lease. */
+/** Adds a condition to changes: the store refuses them all once a newer holder had the lease. */
 export function fenced(
   lease: { readonly name: string; readonly fence: number },
   changes: readonly StoreChange[],
@@ -239,17 +236,17 @@ export function fenced(
   return [{ name: fenceRecord(name), ifVersion: fence, checkOnly: true }, ...changes];
 }
 
-/** Frees the lease unless another has it; if the store cannot be told, it expires. */
+/** Frees the lease unless another process has it; if the store is away, it expires. */
 async function release(link: StoreLink, lease: Lease): Promise<void> {
   const { name, fence } = lease;
   const changes = [{ name: fenceRecord(name), ifVersion: fence }, { name: holderRecord(name) }];
-  // A crash of the server that undoes it leaves a lease that expires.
+  // If a crash of the server undoes the release, the lease expires.
   const commit = () => link.commit(changes, { durability: 'none' });
-  // Without an answer it is told once more: the fence is gone if it was done.
+  // Repeated once if there was no answer; the fence is gone if the first call was done.
   await commit().catch(() => commit().catch(() => {}));
 }
 
-/** Frees the lease if it is held by that caller; if the store cannot be told, it expires. */
+/** Frees the lease if this caller holds it; if the store is away, it expires. */
 async function giveBack(link: StoreLink, name: string, id: string): Promise<void> {
   const names = [holderRecord(name), fenceRecord(name)];
   await link
@@ -267,13 +264,13 @@ function isHeldBy(record: StoredRecord | undefined, id: string): boolean {
 
 type Terms = Filled<Pick<LeaseOptions, 'name' | 'ttlMs' | 'pollMs' | 'waits'>>;
 
-/** One caller's way to the lease: takes it when it is free, and looks again until then. */
+/** Takes the lease for one caller as soon as it is free. */
 class LeaseClaim {
   readonly #link: StoreLink;
   readonly #terms: Terms;
   readonly #id: string;
   #waiter: Waiter<void> | undefined;
-  /** True at first, and when it has changed hands: then it is worth a try to take it. */
+  /** True at first, and when the holder has changed: then a claim may succeed. */
   #hasChanged = true;
 
   constructor(link: StoreLink, terms: Terms) {
@@ -282,18 +279,18 @@ class LeaseClaim {
     this.#id = link.newId();
   }
 
-  /** Resolves when the lease is this caller's; leaves nothing in the store if it fails. */
+  /** Resolves when this caller holds the lease; leaves nothing in the store if it fails. */
   async win(signal: AbortSignal | undefined): Promise<Won> {
     const { name, pollMs, waits } = this.#terms;
     let watch: StoreWatch | undefined;
     try {
       for (;;) {
-        // Mostly it is free then: one trip takes it.
+        // It is mostly free then, and one call takes it.
         const claimed = this.#hasChanged ? this.#link.commit(this.#claim(), { signal }) : undefined;
         this.#hasChanged = false;
         const taken = await claimed?.catch(() => {});
         if (taken !== undefined) return { id: this.#id, fence: taken.version, from: taken.sentAt };
-        // A renewal leaves the fence as it is.
+        // The fence record changes with the holder, and not with a renewal.
         if (waits) watch ??= this.#link.watch([fenceRecord(name)], this.#change);
         const found = await this.#look(signal);
         if ('fence' in found) return found;
@@ -303,7 +300,7 @@ class LeaseClaim {
         await this.#rest(Math.min(lookMs, leftMs + 1), signal);
       }
     } catch (error) {
-      // The caller is told at once; what may be in the store goes behind its back, or expires.
+      // The caller does not wait until its claim is removed from the store.
       void giveBack(this.#link, name, this.#id);
       throw error;
     } finally {
@@ -311,7 +308,7 @@ class LeaseClaim {
     }
   }
 
-  /** Takes the lease if it is free by now; else tells for how long it is held. */
+  /** Takes the lease if it is free by now, else gives the rest of its life. */
   async #look(signal: AbortSignal | undefined): Promise<Won | { readonly leftMs: number }> {
     const { name, ttlMs } = this.#terms;
     const names = [holderRecord(name), fenceRecord(name)];
@@ -320,7 +317,7 @@ class LeaseClaim {
     const [holder, fence] = seen.records;
     const leftMs = Math.max(0, (holder?.expiresAt ?? Infinity) - seen.now);
     if (value === 'held') return { leftMs };
-    // The answer to an earlier commit was lost: its life counts from before it was seen.
+    // An earlier claim was made, and its answer was lost.
     const from = seen.sentAt + leftMs - ttlMs;
     return { id: this.#id, fence: fence?.version ?? 0, from };
   }
@@ -339,7 +336,7 @@ class LeaseClaim {
     await waiter.promise;
   }
 
-  readonly #take = ({ records: [holder] }: Sighting): Decision<'won' | 'held'> => {
+  readonly #take = ({ records: [holder] }: TimedReading): Decision<'won' | 'held'> => {
     if (isHeldBy(holder, this.#id)) return { value: 'won' };
     if (holder !== undefined) return { value: 'held' };
     return { value: 'won', changes: this.#claim() };

@@ -1,12 +1,12 @@
 import { type BucketRule, type SlotRun, slotLifeMs } from '../outbound/slots.ts';
 import type { StoreTime } from './store-time.ts';
 
-/** More than the rounding error of all that is added up here, in milliseconds. */
-const hairMs = 0.001;
+/** An upper bound of the rounding errors of sums in this file, in milliseconds. */
+const roundingMs = 0.001;
 /** Extra uncertainty of the store's time when the last answer is at its oldest, in milliseconds. */
 const waitingMs = 2;
 
-/** A run of which the first slots are used up: sums of single steps would not be exact. */
+/** A run whose first slots are used up. They are counted, since sums of steps are not exact. */
 interface UsedRun extends SlotRun {
   used: number;
 }
@@ -50,14 +50,14 @@ export class ReservedSlots {
     this.#runs = [];
   }
 
-  /** Slots in a run that `n` tokens together will cost at the most, if all goes well. */
+  /** The length of a run that is enough for `n` tokens together. */
   cost(n: number, now: number): number {
-    const unsureMs = this.#time.unsureMs(now) + waitingMs;
-    const slots = Math.ceil(((unsureMs - this.#slackMs(n)) * this.#rule.ratePerSecond) / 1000);
+    const uncertaintyMs = this.#time.uncertaintyMs(now) + waitingMs;
+    const slots = Math.ceil(((uncertaintyMs - this.#slackMs(n)) * this.#rule.ratePerSecond) / 1000);
     return n + Math.max(0, slots);
   }
 
-  /** Milliseconds until `n` may be used together; undefined when nothing here will do. */
+  /** Milliseconds until `n` may be used together; undefined if no run is long enough. */
   msUntil(n: number, now: number): number | undefined {
     return this.#find(n, now)?.use.ms;
   }
@@ -81,20 +81,20 @@ export class ReservedSlots {
   }
 
   #use({ at, stepMs, n, used }: UsedRun, count: number, now: number): Use | undefined {
-    const last = at + (used + count - 1) * stepMs + hairMs;
+    const last = at + (used + count - 1) * stepMs + roundingMs;
     const usedAt = Math.max(now, this.#time.arrival(last));
-    // What lies ahead is used soon after an answer, so the time will be known as well as now.
+    // A slot ahead is used soon after an answer, so the time will be known as well as now.
     const isAhead = usedAt > now;
-    const latest = isAhead ? last + this.#time.unsureMs(now) : this.#time.at(now).latest;
+    const latest = isAhead ? last + this.#time.uncertaintyMs(now) : this.#time.at(now).latest;
     const lateMs = latest - last - this.#slackMs(count);
     const slots = count + Math.max(0, Math.ceil(lateMs / stepMs));
-    // A timer too short to move the clock would be asked for again and again.
-    const ms = usedAt - now > hairMs / 2 ? usedAt - now : 0;
+    // A shorter timer would not move the clock, and be set again and again.
+    const ms = usedAt - now > roundingMs / 2 ? usedAt - now : 0;
     return used + slots <= n ? { ms, slots } : undefined;
   }
 
   /** Time after the slot of the last in which the first is not too old. */
   #slackMs(n: number): number {
-    return slotLifeMs(this.#rule) - ((n - 1) * 1000) / this.#rule.ratePerSecond - 2 * hairMs;
+    return slotLifeMs(this.#rule) - ((n - 1) * 1000) / this.#rule.ratePerSecond - 2 * roundingMs;
   }
 }

@@ -34,11 +34,11 @@ import { type SharedOptions, StoreLink, sharedRules } from './store-link.ts';
 export interface SharedBreakerOptions extends BreakerOptions, SharedOptions {}
 
 export interface SharedBreakerStats extends BreakerStats<'shared-breaker'> {
-  /** False while the store does not answer: then this process goes by what it sees itself. */
+  /** False while the store does not answer: then only this process's own calls count. */
   readonly reachable: boolean;
 }
 
-/** Leave to call, with the visit by which a probe was announced. */
+/** Permission to call, with the visit that announced the probe. */
 interface SharedPass extends Pass {
   readonly prober: string;
   /** End of a probe's time, by the local clock; it counts from before it was announced. */
@@ -49,9 +49,9 @@ interface SharedPass extends Pass {
 const tickMs = 250;
 /** A call is let through on an answer of the store that is at most this old, in milliseconds. */
 const staleMs = 500;
-/** A process that was stopped gets an answer out of date; from a slow store there is no better. */
+/** Visits before a call: a stopped process may get one stale answer, a slow store only stale. */
 const visitsMax = 2;
-/** Outcomes kept for a store that does not answer; beyond them the oldest are forgotten. */
+/** Outcomes kept while the store does not answer; beyond them the oldest are dropped. */
 const newsMax = 10_000;
 
 /**
@@ -85,7 +85,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
   #aheadMs = 0;
   /** Time at which the last answer was asked for. */
   #seenAt = -Infinity;
-  /** Outcomes that the store has not been told. */
+  /** Outcomes that are not in the store yet. */
   #news: BreakerNews[] = [];
   #visiting: Promise<SharedPass | undefined> | undefined;
   #tick: Disposable | undefined;
@@ -114,12 +114,12 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     return { ...stats, since: stats.since - this.#aheadMs, reachable: this.#isReachable };
   }
 
-  /** Calls if the breaker allows it; waits for the store at most. */
+  /** Runs the task if the breaker allows it; may wait for the store, never for the cooldown. */
   async run<T>(task: Task<T>, { signal }: RunOptions = {}): Promise<T> {
     const pass = await this.#enter(signal);
     if (pass === undefined) throw this.#refusal();
     const probeMsMax = pass.endsAt - this.#clock.now();
-    // Its time is over before it began: by now somebody else may probe.
+    // The time of the probe is over: another process may probe by now.
     if (pass.probe && probeMsMax <= 0) {
       this.#settle(pass, 'ignored');
       throw this.#refusal();
@@ -127,12 +127,12 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     return this.#calls.call(task, { pass, probeMsMax, signal });
   }
 
-  /** True until `close`: without the store it works by what this process sees itself. */
+  /** True until `close`: without the store each process goes on by itself. */
   get ready(): boolean {
     return !this.#closing.hasBegun;
   }
 
-  /** Tells the store what it has not been told. */
+  /** Sends the last outcomes to the store. */
   close(options?: CloseOptions): Promise<void> {
     return this.#closing.close(options);
   }
@@ -146,7 +146,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     if (this.#news.length > 0) await untilAborted(this.#visit(false), limit);
   }
 
-  /** Gives leave to call. Only a stale answer or a probe has to ask the store first. */
+  /** Gives permission to call. Only a stale state or a probe needs a visit first. */
   async #enter(signal: AbortSignal | undefined): Promise<SharedPass | undefined> {
     signal?.throwIfAborted();
     this.#use();
@@ -163,7 +163,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
       const pass = await untilAborted(asked, signal);
       return pass ?? (this.stats.state === 'closed' ? this.#admitHere() : undefined);
     } catch (error) {
-      // The caller left; leave to probe that comes all the same is given back.
+      // The caller left: permission to probe that still comes is given back.
       void asked.then((pass) => pass && this.#settle(pass, 'ignored'));
       throw error;
     }
@@ -183,7 +183,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     return this.#calls.refusal(this, this.#state, this.#storeNow());
   }
 
-  /** This process knows at once; the others with the next tick, or now if it is a turn. */
+  /** Notes an outcome here at once; sent with the next tick, or now if the state has changed. */
   readonly #settle = (pass: SharedPass, outcome: BreakerOutcome): void => {
     const news: BreakerNews = { ...pass, outcome, at: this.#storeNow() };
     const { status } = this.#state;
@@ -219,7 +219,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
     if (this.#news.length > 0) this.#use();
   }
 
-  /** Visits the store, one visit at a time; never rejects. Gives leave to probe if it got it. */
+  /** Visits the store, one visit at a time; never rejects. Gives permission to probe, if any. */
   #visit(wantsProbe: boolean): Promise<SharedPass | undefined> {
     const before = this.#visiting;
     if (before && !wantsProbe) return before.then(() => undefined);
@@ -244,7 +244,7 @@ export class SharedBreaker implements Part, Runner, AsyncDisposable {
       this.#state = state;
       this.#seenAt = seen.sentAt;
       this.#aheadMs = seen.now - seen.receivedAt;
-      // What happened since it was asked is not in the answer yet.
+      // Outcomes since the visit began are not in the answer.
       for (const news of this.#news) learnNews(this.#rule, state, news, this.#random);
       this.#calls.tell(this, state);
       const { generation } = state;

@@ -30,13 +30,13 @@ export interface SharedBucketStats extends BucketStats<'shared-bucket'> {
   readonly reachable: boolean;
 }
 
-/** Tokens to keep reserved beyond those that callers wait for, while others wait as well. */
+/** Tokens to reserve beyond those that callers wait for, while other processes wait as well. */
 const contendedMax = 4;
 
 /**
- * A bucket that many processes take from, who together stay within rate + burst in any second. Each
- * reserves some tokens ahead, every one with the short time in which it may be used. What is left
- * when a process ends expires. Without the store it gives out nothing.
+ * A bucket of many processes, which together stay within rate + burst in any second. Each process
+ * reserves some tokens ahead, which expire if they are not used soon. Without the store no tokens
+ * are given out.
  */
 export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   readonly name: string;
@@ -45,8 +45,8 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   readonly #clock: Clock;
   readonly #closing: Closing;
   #reserving: Promise<void> | undefined;
-  #pausedUntil = 0;
-  /** Tokens that this process lately took in the time of a batch. */
+  #pausedUntil = -Infinity;
+  /** Tokens that this process takes in the time of a batch, by the last visit. */
   #usual = 0;
   #reservedAt = 0;
   #takenBefore = 0;
@@ -117,7 +117,7 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
 
   async #slow(retryAfterMs: number): Promise<void> {
     const pausedUntil = this.#clock.now() + retryAfterMs;
-    // A store that cannot be told hears of the next 429.
+    // If the store is away, the next 429 is reported instead.
     if (!(await this.#reserver.slow(retryAfterMs).catch(() => false))) return;
     this.#slowed += 1;
     this.#pausedUntil = Math.max(this.#pausedUntil, pausedUntil);
@@ -129,7 +129,7 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
     return now < this.#reserver.trustedUntil && this.#reserver.slots.spend(n, now);
   }
 
-  /** At the least: other processes may come in between. */
+  /** A lower bound, since other processes may take tokens as well. */
   protected override msUntil(n: number): number {
     const { slots, ratePerSecond } = this.#reserver;
     return (Math.max(0, n - slots.left - this.#burst) / ratePerSecond) * 1000;
@@ -142,7 +142,7 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
     if (askMs === 0) this.#reserve(n);
     const slotMs = this.#reserver.slots.msUntil(n, now) ?? Infinity;
     const isTrusted = now + slotMs < this.#reserver.trustedUntil;
-    // An answer that is on its way goes on from here by itself.
+    // A visit that is under way serves the queue when it ends.
     return Math.min(isTrusted ? slotMs : Infinity, askMs === 0 ? Infinity : askMs);
   }
 
@@ -154,9 +154,9 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
     const { slots, trustedUntil, leadMs, batch } = this.#reserver;
     const slotMs = n > 0 ? slots.msUntil(n, now) : 0;
     if (slotMs === undefined) return 0;
-    // What is there has to be confirmed first, and may be far ahead.
+    // The slots have to be confirmed first, shortly before their time.
     if (now + slotMs >= trustedUntil) return slotMs - leadMs < 1 ? 0 : slotMs - leadMs;
-    // A quarter of it is left: a visit for a token or two is not worth it yet.
+    // A visit only pays when less than a quarter is left.
     const target = Math.min(batch, Math.max(n, this.wanted, this.#ahead));
     return slots.left * 4 < target ? 0 : undefined;
   }
@@ -169,8 +169,8 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   }
 
   /**
-   * Tokens to keep reserved, whoever waits. Whoever reserved ahead by what it got, while others
-   * wait as well, would get ever more of what all want.
+   * Tokens to keep reserved, whether callers wait or not. While other processes wait as well it is
+   * bounded: by what it lately got, a process would take an ever larger share.
    */
   get #ahead(): number {
     const most = this.#reserver.isContended ? contendedMax : Infinity;
@@ -178,9 +178,9 @@ export class SharedBucket extends TokenQueue implements Part, AsyncDisposable {
   }
 
   /**
-   * Counts what to reserve for those who wait, up to a batch, so that none needs parts of two.
-   * While others wait as well, for as many again as wait, who come next, if so many came of late:
-   * visits are half as many then, and shares still go by who waits.
+   * Counts the tokens to reserve for waiters, up to a batch of whole requests. While other
+   * processes wait as well, it adds as many again for the next callers, if so many came lately:
+   * that halves the visits, and shares still follow the number of waiters.
    */
   #missing(): number {
     const { slots, batch, isContended } = this.#reserver;

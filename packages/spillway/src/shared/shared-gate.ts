@@ -14,31 +14,33 @@ import {
   type SharedGateStats,
   type SharedPermit,
 } from './gate-record.ts';
-import { type SharedOptions, type Sighting, StoreLink, sharedRules } from './store-link.ts';
+import {
+  margin,
+  type SharedOptions,
+  StoreLink,
+  sharedRules,
+  type TimedReading,
+  watchedPolls,
+} from './store-link.ts';
 
 export interface SharedGateOptions extends SharedOptions {
-  /** Callers inside at once, of all processes together. An integer from 1. */
+  /** Callers inside at once, in all processes together. An integer from 1. */
   readonly limit: number;
-  /** Callers of this process that may wait outside; one more is refused. An integer from 0. */
+  /** Callers of this process that may wait; one more is refused. An integer from 0. */
   readonly queueMax: number;
   /** Time after which the permits of a crashed process are free, in ms; from 30. @default 10_000 */
   readonly ttlMs?: number | undefined;
   /**
-   * Milliseconds between two looks at a gate that is full, from 1, and for which a permit is kept
-   * here for the next caller. A store that tells of changes is asked more rarely. @default 100
+   * The longest time between two looks at a gate that is full, in ms, from 1; twenty times as long
+   * if the store has `watch`. A process keeps an idle permit for that time, too. @default 100
    */
   readonly pollMs?: number | undefined;
 }
 
-/** The share of its life by which it is given up early: clocks and timers are not exact. */
-const margin = 0.1;
-/** Waiters ask so many times more rarely of a store that tells of changes. */
-const watchedPolls = 20;
-
 /**
- * A gate for all processes together. Each claims as many permits as its callers need, in one visit
- * to the store, and passes them on among its own callers; what others need more goes back. Permits
- * of a process that crashed are free after `ttlMs`. Without the store nobody new gets in.
+ * A gate for all processes together. Each process claims the permits that its callers need in one
+ * visit to the store, passes them on among its own callers, and gives back what others need more.
+ * Permits of a process that crashed are free after `ttlMs`. Without the store nobody new gets in.
  */
 export class SharedGate implements Part, Runner, AsyncDisposable {
   readonly name: string;
@@ -56,7 +58,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
   #visiting: Promise<void> | undefined;
   #dueAt = Infinity;
   #expiry: Disposable | undefined;
-  /** True if the store told of a change that the visit under way may not have seen. */
+  /** True if the record has changed since the visit under way began. */
   #hasChanged = false;
   /** Permits that `tryEnter` found missing. */
   #wishes = 0;
@@ -124,12 +126,12 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     }
     const isFirst = this.#queue.size === 0;
     const waiting = this.#queue.wait(signal);
-    // Those behind the first wait for the look that it is waiting for.
+    // Later waiters need no visit of their own: one is under way or set.
     if (isFirst) this.#lookSoon();
     return waiting;
   }
 
-  /** Gives a permit that this process has to spare, or none; then it claims one for later. */
+  /** Gives a permit that this process has to spare, else undefined, and claims one for later. */
   tryEnter(): SharedPermit | undefined {
     const permit = this.#enterNow();
     if (permit === undefined && this.#queue.size === 0) {
@@ -184,7 +186,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
       await untilAborted(this.#visiting ?? Promise.resolve(), limit);
       this.#idleSince = -Infinity;
       this.#wishes = 0;
-      if (this.#member.isJoined || this.#member.isUnsure) await untilAborted(this.#look(), limit);
+      if (this.#member.isJoined || this.#member.isInDoubt) await untilAborted(this.#look(), limit);
     } finally {
       // Permits of tasks that go on are not renewed any more, and lost in the end.
       this.#isClosed = true;
@@ -228,7 +230,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     while (this.#queue.size > 0 && this.#hasFree()) this.#queue.wake(this.#take());
   }
 
-  /** A process that was stopped may come here before its timers do. */
+  /** Notices a lost membership even if this process was stopped and its timers are late. */
   #checkLife(): void {
     if (this.#link.clock.now() >= this.#member.until) this.#lose();
   }
@@ -272,7 +274,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     this.#trips += 1;
     this.#hasChanged = false;
     try {
-      const decide = (seen: Sighting) => this.#decide(member, known, seen);
+      const decide = (seen: TimedReading) => this.#decide(member, known, seen);
       const { value, done } = await this.#link.update(names, decide);
       this.#isReachable = true;
       if (member !== this.#member) return;
@@ -280,7 +282,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
       member.held = value.held;
       member.demand = value.demand;
       member.share = value.share;
-      // Who has all it needs need not know who has crashed.
+      // Crashed processes matter only to one that lacks permits.
       this.#others = value.held < value.demand ? value.others : [];
       if (this.#wishes > 0) this.#idleSince = this.#link.clock.now();
       this.#wishes = 0;
@@ -293,7 +295,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
 
   /** The claims were confirmed by what was sent at that time. */
   #confirm(member: Membership, isJoined: boolean, sentAt: number): void {
-    member.isUnsure = false;
+    member.isInDoubt = false;
     member.isJoined = isJoined;
     member.renewedAt = sentAt;
     member.until = isJoined ? sentAt + this.#ttlMs * (1 - margin) : Infinity;
@@ -303,8 +305,8 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     this.#expiry = clock.after(Math.max(0, member.until - clock.now()), () => this.#lose());
   }
 
-  #decide(member: Membership, known: readonly string[], seen: Sighting) {
-    const { id, inside, isJoined, isUnsure } = member;
+  #decide(member: Membership, known: readonly string[], seen: TimedReading) {
+    const { id, inside, isJoined, isInDoubt } = member;
     const decision = decideGate(
       {
         name: this.name,
@@ -314,18 +316,18 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
         inside,
         demand: this.#demand(member),
         isMember: isJoined,
-        renews: isUnsure || seen.sentAt >= member.renewedAt + this.#ttlMs / 3,
+        renews: isInDoubt || seen.sentAt >= member.renewedAt + this.#ttlMs / 3,
         known,
       },
       seen,
     );
-    // What is about to be given back is not used any more.
+    // Permits that are about to be given back are not used any more.
     member.held = Math.min(member.held, decision.value.held);
-    if (decision.changes !== undefined) member.isUnsure = true;
+    if (decision.changes !== undefined) member.isInDoubt = true;
     return decision;
   }
 
-  /** The permits that callers use or wait for, and those kept for the next for a moment. */
+  /** The permits that callers use or wait for, and idle ones that are kept for a moment. */
   #demand({ inside, held }: Membership): number {
     const needed = inside + this.#queue.size + this.#wishes;
     const isKept = this.#link.clock.now() < this.#idleSince + this.#pollMs;
@@ -336,11 +338,11 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     return this.#member.inside + this.#queue.size;
   }
 
-  /** Sets the time of the next visit, if there is any need for one, unless it is set earlier. */
+  /** Sets the time of the next visit, if one is needed, unless an earlier one is set. */
   #arm(): void {
-    const { isJoined, isUnsure } = this.#member;
+    const { isJoined, isInDoubt } = this.#member;
     if (this.#isClosed || this.#visiting !== undefined) return;
-    if (!(isJoined || isUnsure || this.#queue.size > 0)) {
+    if (!(isJoined || isInDoubt || this.#queue.size > 0)) {
       this.#watch?.[Symbol.dispose]();
       this.#watch = undefined;
       return;
@@ -369,7 +371,7 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
   #msUntilVisit(now: number): number {
     const { inside, held, share, demand, renewedAt } = this.#member;
     if (!this.#isReachable) return this.#link.jitter(Math.min(this.#pollMs, this.#ttlMs / 12));
-    // Others need what is idle here.
+    // Other processes need the permits that are idle here.
     if (inside < held && held > share) return 0;
     const renewMs = Math.max(0, renewedAt + this.#ttlMs / 3 - now);
     const pollMs = this.#watch?.isLive ? watchedPolls * this.#pollMs : this.#pollMs;
@@ -377,10 +379,10 @@ export class SharedGate implements Part, Runner, AsyncDisposable {
     return demand > this.#needed() ? Math.min(renewMs, this.#pollMs) : renewMs;
   }
 
-  /** False if permits that are idle were used since the timer was set, and are kept. */
+  /** False if the idle permits were used since the timer was set: then they are kept. */
   #isDue(): boolean {
-    const { inside, held, share, demand, renewedAt, isUnsure } = this.#member;
-    if (this.#queue.size > 0 || isUnsure || !this.#isReachable) return true;
+    const { inside, held, share, demand, renewedAt, isInDoubt } = this.#member;
+    if (this.#queue.size > 0 || isInDoubt || !this.#isReachable) return true;
     const isOld = this.#link.clock.now() >= renewedAt + this.#ttlMs / 3;
     return isOld || demand > this.#demand(this.#member) || (inside < held && held > share);
   }

@@ -11,16 +11,16 @@ import { ReservedSlots } from './reserved-slots.ts';
 import { type SharedOptions, StoreLink } from './store-link.ts';
 import { StoreTime } from './store-time.ts';
 
-/** The span for which one visit to the store shall bring tokens, in milliseconds. */
+/** The shortest and the longest time whose tokens one visit reserves, in milliseconds. */
 const batchMsMin = 50;
 const batchMsMax = 500;
-/** Between the two, so many are enough: then what a visit costs is shared by many. */
+/** Between the two, a visit reserves this many: enough to share its cost. */
 const batchEnough = 32;
-/** One slow answer must not make it ask ages ahead. */
+/** The longest trip that counts, in milliseconds: one slow answer must not set the lead. */
 const tripMsMax = 100;
-/** Slots so much later than the ones before belong to others, in milliseconds. */
-const aheadMs = 0.01;
-/** The number of answers too slow to tell the time by after which the store is unreachable. */
+/** A gap before new slots that is longer, in milliseconds, means that others reserved some. */
+const gapMsMax = 0.01;
+/** Answers in a row that are too slow to tell the time by; then the store is unreachable. */
 const attemptsMax = 3;
 
 /**
@@ -39,23 +39,23 @@ const attemptsMax = 3;
  *     <── what was reserved is void
  */
 export class SlotReserver {
-  /** Stores that decide in their own language are told the length of a round, too. */
+  /** With the length of a round, which stores need that decide in their own language. */
   readonly #rule: BucketRule & { readonly roundMs: number };
   readonly #link: StoreLink;
   readonly #name: string;
   readonly #time = new StoreTime();
   readonly slots: ReservedSlots;
   #round = 0;
-  /** Grows when all that is here or on its way becomes void. */
+  /** Grows when all slots become void, those of a visit under way too. */
   #voids = 0;
   #lastAt = -Infinity;
-  /** From then on what is reserved has to be confirmed by a visit before it is used. */
+  /** Local time from which on reserved slots have to be confirmed by a visit before use. */
   trustedUntil = 0;
   /** The longest time of a visit, of late. */
   #tripMs = 0;
   /** The end of the last slots reserved here, in the store's time. */
   #endsAt = -Infinity;
-  /** True if others have reserved slots meanwhile and there is no slot at once. */
+  /** True if other processes reserved slots since the last visit, and no slot is free at once. */
   isContended = false;
   ratePerSecond: number;
   borrowed = 0;
@@ -70,7 +70,7 @@ export class SlotReserver {
     this.ratePerSecond = ratePerSecond;
   }
 
-  /** The time here. If it has gone back, it cannot tell any more when the slots are. */
+  /** The local time. If it has gone back, the times of the slots are not known any more. */
   now(): number {
     const now = this.#link.clock.now();
     if (now < this.#lastAt) this.#void();
@@ -83,14 +83,14 @@ export class SlotReserver {
     return 2 + 2 * this.#tripMs;
   }
 
-  /** Number of tokens that one visit shall bring, if they are wanted. */
+  /** The number of tokens that one visit reserves, if callers want them. */
   get batch(): number {
     const perMs = this.ratePerSecond / 1000;
     const enough = Math.min(batchEnough, perMs * batchMsMax);
     return Math.ceil(Math.max(enough, perMs * (batchMsMin + 2 * this.#tripMs)));
   }
 
-  /** Reserves `n` slots, of them in one run as many as `together` tokens need; confirms all. */
+  /** Reserves `n` slots, at least those for `together` tokens in one run; confirms all others. */
   async reserve(n: number, together: number): Promise<void> {
     try {
       await this.#visit(n, together);
@@ -109,9 +109,9 @@ export class SlotReserver {
     return answer === 'halved';
   }
 
-  /** True if it is known well enough when the slots come and go. */
+  /** True if the store's time is known well enough to use slots by it. */
   #knowsTime(at: number): boolean {
-    return this.#time.unsureMs(at) <= slotLifeMs(this.#rule) / 2;
+    return this.#time.uncertaintyMs(at) <= slotLifeMs(this.#rule) / 2;
   }
 
   #void(): void {
@@ -129,7 +129,7 @@ export class SlotReserver {
       const done = await this.#link.apply(this.#name, reserveSlots, argument);
       this.#time.note(done);
       const endedAt = this.now();
-      // No visit lasts that long: the clock here has jumped, and what it told is worth nothing.
+      // No visit lasts that long: the local clock has jumped.
       if (endedAt - startedAt > 2 * this.#link.deadlineMs) this.#void();
       if (voids !== this.#voids) return;
       const grant = done.answer as unknown as SlotGrant;
@@ -144,20 +144,20 @@ export class SlotReserver {
       }
       // One slow answer says little; the next may be quick, and then nothing is lost.
       if (attempt < attemptsMax) continue;
-      const unsureMs = Math.ceil(this.#time.unsureMs(endedAt));
-      const message = `the store's time is known to ${unsureMs} ms: burst is too small`;
+      const uncertaintyMs = Math.ceil(this.#time.uncertaintyMs(endedAt));
+      const message = `the store's time is known to ${uncertaintyMs} ms: burst is too small`;
       throw new SpillwayError('STORE_UNREACHABLE', message);
     }
   }
 
   #add(run: SlotRun, now: number): void {
-    this.isContended = run.at > Math.max(now, this.#endsAt) + aheadMs;
+    this.isContended = run.at > Math.max(now, this.#endsAt) + gapMsMax;
     this.#endsAt = run.at + run.n * run.stepMs;
     this.slots.add(run);
     this.borrowed += run.n;
   }
 
-  /** While the time is not known, it reserves single slots at first, and then it only looks. */
+  /** The slots to ask for. While the time is not known, single slots once, then none. */
   #wish(n: number, together: number, attempt: number): SlotWish {
     const here = this.#link.clock.now();
     const lifeMs = slotLifeMs(this.#rule);
@@ -166,9 +166,9 @@ export class SlotReserver {
       return { n: isWorthIt ? n : 0, restMs: lifeMs / 2 };
     }
     const inOne = this.slots.cost(together, here);
-    // A slot must still be worth something when the answer has come.
-    const unsureMs = this.#time.unsureMs(here);
-    const restMs = Math.min(lifeMs / 2, unsureMs + 5 + 2 * this.#tripMs);
+    // A slot must still be valid for a while when the answer has come.
+    const uncertaintyMs = this.#time.uncertaintyMs(here);
+    const restMs = Math.min(lifeMs / 2, uncertaintyMs + 5 + 2 * this.#tripMs);
     return { n: Math.max(n, inOne), restMs };
   }
 }

@@ -12,23 +12,23 @@ import type {
   StoreCommit,
   StoreCommitOptions,
   StoreDecision,
-  StoredRecord,
+  StoreReading,
   StoreWatch,
 } from '../store/store.ts';
 import { pause } from '../wait/wait-queue.ts';
 
 export interface SharedOptions {
-  /** The store that all who share it use. */
+  /** The store, the same for all processes that share the part. */
   readonly store: Store;
-  /** The same for all who share it; not empty. */
+  /** The name, the same for all processes that share the part; not empty. */
   readonly name: string;
-  /** Time for which the store may fail or be silent, in ms; from 10. @default 1_000 */
+  /** The longest time that a visit may take, with retries, in ms; from 10. @default 1_000 */
   readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
 }
 
-/** The rules of the options that all have who share something by a store. */
+/** The rules of {@link SharedOptions}. */
 export const sharedRules: Rules<SharedOptions> = {
   store: storeRule,
   name: word,
@@ -37,36 +37,27 @@ export const sharedRules: Rules<SharedOptions> = {
   random: or(callback, systemRandom),
 };
 
-/** The store's answer, with the local times between which it was true. */
-export interface Sighting {
-  readonly now: number;
-  readonly sentAt: number;
-  readonly receivedAt: number;
-  readonly records: readonly (StoredRecord | undefined)[];
-}
-
-/** A commit that was made, with the local time before which it cannot have been. */
-export interface Committed extends StoreCommit {
+/** Local times between which the store worked on a call. */
+interface CallTimes {
   readonly sentAt: number;
   readonly receivedAt: number;
 }
 
-/** The changes to make in view of an answer; without changes nothing is committed. */
+export interface TimedReading extends StoreReading, CallTimes {}
+interface TimedCommit extends StoreCommit, CallTimes {}
+interface TimedAnswer extends StoreApplied, CallTimes {}
+
+/** The changes that follow from a reading; without changes nothing is committed. */
 export interface Decision<T> {
   readonly changes?: readonly StoreChange[] | undefined;
   readonly value: T;
 }
 
-/** A decision that was made, with the local times between which it was made. */
-export interface Applied extends StoreApplied {
-  readonly sentAt: number;
-  readonly receivedAt: number;
-}
-
-export interface Updated<T> {
+interface UpdateResult<T> {
   readonly value: T;
-  readonly seen: Sighting;
-  readonly done: Committed | undefined;
+  readonly seen: TimedReading;
+  /** Undefined if nothing had to be committed. */
+  readonly done: TimedCommit | undefined;
 }
 
 interface CommitOptions extends StoreCommitOptions {
@@ -74,7 +65,12 @@ interface CommitOptions extends StoreCommitOptions {
   readonly msMax?: number | undefined;
 }
 
-/** Failures that are the same a moment later: no room, or records of another version. */
+/** The share of a claim's life by which it is given up early: clocks and timers are not exact. */
+export const margin = 0.1;
+/** Waiters poll so many times less often while the store tells them of changes. */
+export const watchedPolls = 20;
+
+/** Failures that a retry does not mend: no room, or records of another version. */
 const lastingCodes: ReadonlySet<unknown> = new Set([
   'DATABASE_FULL',
   'DATABASE_MIGRATION',
@@ -87,7 +83,10 @@ export function foreignForm(what: string): SpillwayError {
   return new SpillwayError('DATABASE_MIGRATION', `${message}; let all processes run the newer one`);
 }
 
-/** One party's way to a store that may fail, be slow, or do what was asked and not say so. */
+/**
+ * The calls of one part to a store that may fail, be slow, or do what it was asked and never
+ * answer.
+ */
 export class StoreLink {
   readonly #store: Store;
   readonly #name: string;
@@ -105,7 +104,7 @@ export class StoreLink {
     this.#random = random;
   }
 
-  /** A time by chance between half of it and all of it, so that parties do not act in step. */
+  /** A random time from half of `ms` to `ms`, so that processes do not act in step. */
   jitter(ms: number): number {
     return ms * (0.5 + this.#random() / 2);
   }
@@ -116,22 +115,22 @@ export class StoreLink {
     return `${part()}-${part()}-${part()}`;
   }
 
-  /** Undefined if the store cannot tell of changes: then they are found by reading. */
+  /** Undefined if the store has no `watch`: then callers have to poll. */
   watch(names: readonly string[], changed: () => void): StoreWatch | undefined {
     return this.#store.watch?.(names, changed);
   }
 
-  async read(names: readonly string[], signal?: AbortSignal): Promise<Sighting> {
+  async read(names: readonly string[], signal?: AbortSignal): Promise<TimedReading> {
     const sentAt = this.clock.now();
     const reading = await this.#ask((limit) => this.#store.read(names, { signal: limit }), signal);
     return { ...reading, sentAt, receivedAt: this.clock.now() };
   }
 
-  /** Undefined when a version was not as it should be: then nothing was changed. */
+  /** Undefined if a version was another one: then nothing was changed. */
   async commit(
     changes: readonly StoreChange[],
     { signal, msMax, durability }: CommitOptions = {},
-  ): Promise<Committed | undefined> {
+  ): Promise<TimedCommit | undefined> {
     const sentAt = this.clock.now();
     const ask = (limit: AbortSignal) => this.#store.commit(changes, { signal: limit, durability });
     const done = await this.#ask(ask, signal, msMax);
@@ -139,14 +138,14 @@ export class StoreLink {
   }
 
   /**
-   * Reads, decides and commits; after a conflict or a failure all of it again, within `deadlineMs`.
-   * What a lost answer was about may have been done: the decision has to recognise its own work.
+   * Reads, decides and commits, and repeats all of it after a conflict or a failure, within
+   * `deadlineMs`. A commit whose answer was lost may have been made: `decide` has to recognise it.
    */
   async update<T>(
     names: readonly string[],
-    decide: (seen: Sighting) => Decision<T>,
+    decide: (seen: TimedReading) => Decision<T>,
     { signal }: { readonly signal?: AbortSignal | undefined } = {},
-  ): Promise<Updated<T>> {
+  ): Promise<UpdateResult<T>> {
     return await this.#persist(signal, async (limit, note) => {
       const seen = await this.read(names, limit).catch(note);
       if (seen === undefined) return undefined;
@@ -158,10 +157,10 @@ export class StoreLink {
   }
 
   /**
-   * Makes the decision in the store if it can, else between a read and a commit; after a failure
-   * again, within `deadlineMs`. What a lost answer was about may have been decided twice.
+   * Makes the decision in the store if the store knows it, else between a read and a commit.
+   * Repeats it after a failure, within `deadlineMs`: if an answer was lost, it may be made twice.
    */
-  async apply(name: string, decision: StoreDecision, argument: Json): Promise<Applied> {
+  async apply(name: string, decision: StoreDecision, argument: Json): Promise<TimedAnswer> {
     return await this.#persist(undefined, async (limit, note) => {
       const sentAt = this.clock.now();
       const ask = (signal: AbortSignal) =>
@@ -187,12 +186,12 @@ export class StoreLink {
     return done && { now, answer };
   }
 
-  /** Tries again while there is no result, until `deadlineMs` is over; the store may fail. */
+  /** Repeats the attempt until it gives a result or `deadlineMs` is over. */
   async #persist<T>(
     signal: AbortSignal | undefined,
     attempt: (limit: AbortSignal, note: (error: unknown) => undefined) => Promise<T | undefined>,
   ): Promise<T> {
-    // By a timer: what the clock shows may jump.
+    // A timer, since the time that the clock shows may jump.
     using limit = deadline(this.clock, this.deadlineMs, signal);
     let fault: unknown;
     const note = (error: unknown): undefined => {
@@ -208,7 +207,7 @@ export class StoreLink {
     }
   }
 
-  /** One silent call must not use up all the time there is for trying again. */
+  /** Calls the store with a third of the deadline, so that a lost answer leaves time to retry. */
   async #ask<T>(
     call: (limit: AbortSignal) => Promise<T>,
     signal: AbortSignal | undefined,
@@ -220,7 +219,7 @@ export class StoreLink {
   }
 
   #unreachable(cause: unknown): SpillwayError {
-    const message = `${this.#name}: no success with the store within ${this.deadlineMs} ms`;
+    const message = `${this.#name}: the store did not answer within ${this.deadlineMs} ms`;
     return new SpillwayError('STORE_UNREACHABLE', message, {
       retryAfterMs: this.deadlineMs,
       ...(cause === undefined ? {} : { cause }),

@@ -3,15 +3,15 @@ const driftMax = 0.001;
 /** A store may tell the time in whole milliseconds, cut off: SQLite does. */
 const grainMs = 1;
 
-/** A moment of which only is known that it lies between two others. */
+/** A moment that is only known to lie between two others. */
 export interface Between {
   readonly earliest: number;
   readonly latest: number;
 }
 
 /**
- * Bounds of a store's clock as seen from here: its time lay between the sending of each question
- * and the coming of its answer. Both bounds are safe, and the quickest answer says most.
+ * Bounds of the store's time. The time in each answer lies between the local times at which the
+ * call was sent and answered, so both bounds are safe, and the quickest answer says most.
  */
 export class StoreTime {
   /** Lead of the store's clock over the one here. */
@@ -20,7 +20,7 @@ export class StoreTime {
 
   note(seen: { readonly sentAt: number; readonly receivedAt: number; readonly now: number }): void {
     const { sentAt, receivedAt, now } = seen;
-    // The clock here went back meanwhile: this tells nothing.
+    // The local clock went back meanwhile: this answer tells nothing.
     if (receivedAt < sentAt) return;
     const newest = { earliest: now - receivedAt, latest: now + grainMs - sentAt };
     const known = this.#aheadAt(receivedAt);
@@ -33,19 +33,19 @@ export class StoreTime {
     this.#notedAt = receivedAt;
   }
 
-  /** The store's time at a moment here. */
+  /** The store's time at a local time. */
   at(here: number): Between {
     const { earliest, latest } = this.#aheadAt(here);
     return { earliest: here + earliest, latest: here + latest };
   }
 
   /** The width of these bounds, in milliseconds. */
-  unsureMs(here: number): number {
+  uncertaintyMs(here: number): number {
     const { earliest, latest } = this.at(here);
     return latest - earliest;
   }
 
-  /** The first moment here, from the last answer on, at which the store's time has surely come. */
+  /** The first local time, from the last answer on, at which the store's time has surely come. */
   arrival(storeMs: number): number {
     const sinceMs = storeMs - this.#ahead.earliest - this.#notedAt;
     return this.#notedAt + Math.max(0, sinceMs / (1 - driftMax));

@@ -28,8 +28,8 @@ export interface MemoryStoreOptions {
   /** Characters of names and values at most, as JSON. An integer from 1. @default 268_435_456 */
   readonly charactersMax?: number | undefined;
   /**
-   * Behaviour of a commit for which there is no room: `refuse` throws `STORE_FULL`, `forget` makes
-   * room by the records with a `ttlMs`, those that changed longest ago first. @default 'refuse'
+   * Behaviour of a commit for which there is no room: `refuse` throws `STORE_FULL`; `forget` first
+   * removes records with a `ttlMs`, those that changed longest ago first. @default 'refuse'
    */
   readonly whenFull?: 'refuse' | 'forget' | undefined;
   /** Source of time. @default systemClock */
@@ -54,7 +54,7 @@ interface Entry {
 
 /** Records that each commit looks at, besides one for each change, to purge the expired ones. */
 const purgeLooks = 8;
-/** Records that a commit looks at before it is refused for want of room. */
+/** Records that a commit looks at before it is refused because the store is full. */
 const purgeLooksFull = 1_000;
 
 /** A store within this process: for a service of one process, and for tests. */
@@ -167,15 +167,20 @@ export class MemoryStore implements Store {
     const { max, after, signal } = options;
     signal?.throwIfAborted();
     const now = this.#now();
-    const isAfter = (name: string) => after === undefined || byCodePoint(name, after) > 0;
-    const found: NamedRecord[] = [];
-    const names = [...this.#entries.keys()].filter((name) => name.startsWith(prefix));
-    for (const name of names.filter(isAfter).sort(byCodePoint)) {
-      if (found.length === max) break;
-      const record = recordOf(this.#get(name, now));
-      if (record !== undefined) found.push({ name, ...record });
+    const names: string[] = [];
+    let last: string | undefined;
+    for (const name of this.#entries.keys()) {
+      if (!name.startsWith(prefix) || this.#get(name, now) === undefined) continue;
+      if (after !== undefined && byCodePoint(name, after) <= 0) continue;
+      if (last !== undefined && byCodePoint(name, last) > 0) continue;
+      names.push(name);
+      // Only the first `max` of what may be a million names are kept and sorted.
+      if (names.length < 2 * max) continue;
+      names.sort(byCodePoint).splice(max);
+      last = names.at(-1);
     }
-    return found;
+    const page = names.sort(byCodePoint).slice(0, max);
+    return page.map((name) => ({ name, ...(recordOf(this.#get(name, now)) as StoredRecord) }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -262,7 +267,18 @@ function recordOf(entry: Entry | undefined): StoredRecord | undefined {
   return { value: JSON.parse(entry.text), version: entry.version, expiresAt: entry.expiresAt };
 }
 
-/** Compares by UTF-8 bytes; JavaScript's own order differs beyond the first 65,536 characters. */
+/** Compares by code points, as UTF-8 bytes do. JavaScript's own order is that of UTF-16. */
 function byCodePoint(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  const length = Math.min(a.length, b.length);
+  for (let at = 0; at < length; at += 1) {
+    const difference = rankOf(a.charCodeAt(at)) - rankOf(b.charCodeAt(at));
+    if (difference !== 0) return difference;
+  }
+  return a.length - b.length;
+}
+
+/** Ranks surrogates, which stand for the code points from 0x10000 on, behind all other units. */
+function rankOf(unit: number): number {
+  if (unit < 0xd800) return unit;
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
 }

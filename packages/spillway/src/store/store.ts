@@ -27,7 +27,7 @@ export interface StoreChange {
   readonly ttlMs?: number | undefined;
   /** Only checks `ifVersion`, which it then needs, and changes nothing. @default false */
   readonly checkOnly?: boolean | undefined;
-  /** Text for those who watch the name, of at most 7,000 bytes; a store may leave it out. */
+  /** Text for the watchers of the name, at most 7,000 bytes; a store may leave it out. */
   readonly news?: string | undefined;
 }
 
@@ -84,8 +84,8 @@ export interface StoreCallOptions {
 /** Options of {@link Store.commit}. */
 export interface StoreCommitOptions extends StoreCallOptions {
   /**
-   * `'none'` if a crash of the server may undo the commit, for news that is soon old. A store may
-   * acknowledge it sooner.
+   * `'none'` if a crash of the server may undo the commit, as for news that is soon outdated. A
+   * store may then acknowledge it sooner.
    * @default the durability of the store
    */
   readonly durability?: 'none' | undefined;
@@ -108,7 +108,7 @@ export type Durability = 'none' | 'process' | 'disk' | 'replicas';
 
 /**
  * Atomic read-check-write over named, versioned, optionally expiring records. Many processes may
- * use one store; its clock is the only one that counts. Values that JSON would change are refused.
+ * use one store, and only its clock counts. Values that JSON would change are refused.
  */
 export interface Store extends AsyncDisposable {
   /** The loss that an acknowledged commit survives; undefined if the store does not tell. */
@@ -121,9 +121,9 @@ export interface Store extends AsyncDisposable {
     options?: StoreCommitOptions,
   ): Promise<StoreCommit | undefined>;
   /**
-   * Makes a decision inside the store: one trip, and no conflict with other processes. Undefined at
-   * once if it cannot make this one; stores that make none leave it out. Then the decision is made
-   * here, between a read and a commit. Watchers may not be told of it.
+   * Makes a decision inside the store: one trip, and no conflict with other processes. Undefined if
+   * the store does not know the decision; stores that know none leave the method out. Callers then
+   * decide between a read and a commit. Watchers may not be called.
    */
   apply?(
     name: string,
@@ -168,7 +168,7 @@ export function checkStoreList(prefix: string, options: StoreListOptions): void 
   if (after !== undefined) checkName(after);
 }
 
-/** Refuses commits that mean nothing, or that not every store can make. */
+/** Refuses commits that are meaningless, or that not every store can make. */
 export function checkStoreChanges(changes: readonly StoreChange[]): void {
   const isList = Array.isArray(changes) && changes.length > 0 && changes.length <= namesMax;
   check(isList, 'changes', `an array of 1 to ${namesMax}`, changes);

@@ -4,7 +4,7 @@ import { EventEmitter, once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../base/clock.ts';
 import { pause } from '../wait/wait-queue.ts';
-import { bucketRule, gateLimit, type TakeReport, takeMs } from './process-role.ts';
+import { bucketRule, gateLimit, LoopDelays, type TakeReport, takeMs } from './process-role.ts';
 
 /** A program that opens the store that is to be shared, and then calls `playProcessRole`. */
 export interface ProcessSubject {
@@ -93,17 +93,22 @@ async function overtake(players: readonly Player[]): Promise<void> {
 
 async function checkLease(subject: ProcessSubject): Promise<void> {
   await withPlayers(subject, { role: 'fight', count: 8, ready: 'guarded' }, async (players) => {
-    for (let round = 0; round < 6; round += 1) await overtake(players);
-    const words = players.flatMap(({ told }) => told.map(({ line }) => line.split(' ')));
-    const written = words.filter(([word]) => word === 'written');
+    const wordsOf = (first: string) => {
+      const words = players.flatMap(({ told }) => told.map(({ line }) => line.split(' ')));
+      return words.filter(([word]) => word === first);
+    };
+    const holders = () => new Set(wordsOf('written').map(([, fence]) => fence)).size;
+    // On a busy machine a stop may come after the write that it was meant for.
+    for (let round = 0; round < 6 || wordsOf('refused').length < 1 || holders() < 8; round += 1) {
+      assert.ok(round < 60, `${holders()} wrote, and no write that was overtaken was refused`);
+      await overtake(players);
+    }
+    const written = wordsOf('written');
     // In the order in which the store accepted them, the fencing number never goes back.
     const byVersion = written.toSorted((a, b) => Number(a[2]) - Number(b[2]));
     const fences = byVersion.map(([, fence]) => Number(fence));
     const sorted = fences.toSorted((a, b) => a - b);
     assert.deepEqual(fences, sorted);
-    assert.ok(new Set(fences).size >= 8, `${new Set(fences).size} holders wrote`);
-    const refused = words.filter(([word]) => word === 'refused').length;
-    assert.ok(refused >= 1, 'a write that was overtaken was refused');
   });
 }
 
@@ -116,8 +121,8 @@ async function checkBucket(subject: ProcessSubject): Promise<void> {
     const calls = results.reduce((sum, result) => sum + result.calls, 0);
     const { ratePerSecond, burst } = bucketRule;
     // The clocks of the processes and of the store differ by a little.
-    const unsureMs = 100;
-    const most = ratePerSecond + burst + Math.ceil((ratePerSecond * unsureMs) / 1_000);
+    const uncertaintyMs = 100;
+    const most = ratePerSecond + burst + Math.ceil((ratePerSecond * uncertaintyMs) / 1_000);
     for (let at = most; at < uses.length; at += 1) {
       const ms = (uses[at] as number) - (uses[at - most] as number);
       assert.ok(ms >= 1_000, `${most + 1} tokens in ${ms} ms`);
@@ -129,33 +134,39 @@ async function checkBucket(subject: ProcessSubject): Promise<void> {
     const delayedMs = results.reduce((sum, result) => sum + result.delayedMs, 0);
     const whole = (ratePerSecond * (steadyMs - delayedMs)) / 1_000;
     assert.ok(count >= 0.99 * whole, `${count} of ${whole} tokens`);
-    assert.ok(calls < 0.3 * uses.length, `${calls} calls for ${uses.length} tokens`);
+    const tokens = (ratePerSecond * takeMs) / 1_000;
+    assert.ok(calls < 0.3 * tokens, `${calls} calls in the time of ${tokens} tokens`);
   });
 }
 
-/** The promised time, plus an allowance for pipes and a busy machine. */
+/** The promised time, plus an allowance for pipes, in milliseconds. */
 const withinMs = 1_250;
 
 async function checkBreaker(subject: ProcessSubject): Promise<void> {
   await withPlayers(subject, { role: 'call', count: 4, ready: 'passed' }, async (players) => {
     const [first] = players as [Player];
+    using delays = new LoopDelays();
+    // The line tells for how long the machine kept its process from running.
+    const allowedMs = (line: string) => withinMs + delays.sumMs + Number(line.split(' ')[1]);
     const marks = players.map(({ told }) => told.length);
     first.say('down');
     const refusals = await Promise.all(players.map((each, i) => each.hears('refused', marks[i])));
     const openedAt = (refusals[0] as PrintedLine).at;
-    for (const { at } of refusals) assert.ok(at - openedAt <= withinMs, `${at - openedAt} ms`);
+    for (const { at, line } of refusals) {
+      assert.ok(at - openedAt <= allowedMs(line), `${at - openedAt} ms`);
+    }
     // All breakers are open by now, and the first process to call again is the only one.
     const shut = players.map(({ told }) => told.length);
     for (const player of players) player.say('slow');
     const passes = players.map((each, i) => each.hears('passed', shut[i]));
     const closed = await Promise.race(passes);
     const began = players.flatMap(({ told }, i) =>
-      told.slice(shut[i]).filter(({ line, at }) => line === 'began' && at < closed.at - 5),
+      told.slice(shut[i]).filter(({ line, at }) => line === 'began' && at < closed.at - 100),
     );
     assert.equal(began.length, 1, 'one of all probes');
-    for (const { at } of await Promise.all(passes)) {
+    for (const { at, line } of await Promise.all(passes)) {
       // A call of half a second comes between the closing and the first call that passes.
-      assert.ok(at - closed.at <= withinMs + 500, `${at - closed.at} ms`);
+      assert.ok(at - closed.at <= allowedMs(line) + 500, `${at - closed.at} ms`);
     }
   });
 }
@@ -166,13 +177,16 @@ async function checkGate(subject: ProcessSubject): Promise<void> {
     const [first, second, ...others] = players as [Player, Player, ...Player[]];
     for (const gone of [first, second]) gone.process.kill('SIGKILL');
     // So many that they needed the permits of those who are gone.
+    const counts = () =>
+      players.flatMap(({ told }) => told.map(({ line }) => Number(line.split(' ')[1])));
     for (const other of others) {
       const from = other.told.length;
-      while (other.told.length < from + 10) await other.hears('inside', other.told.length);
+      // On a busy machine it takes longer until all permits are seen in use.
+      while (other.told.length < from + 10 || !counts().includes(gateLimit)) {
+        await other.hears('inside', other.told.length);
+      }
     }
-    const words = players.flatMap(({ told }) => told.map(({ line }) => Number(line.split(' ')[1])));
-    assert.ok(Math.max(...words) <= gateLimit, `${Math.max(...words)} inside at once`);
-    assert.ok(words.includes(gateLimit), 'all permits were in use');
+    assert.ok(Math.max(...counts()) <= gateLimit, `${Math.max(...counts())} inside at once`);
   });
 }
 

@@ -11,9 +11,13 @@ import { pause } from '../wait/wait-queue.ts';
 
 /** Settings that all processes of a {@link processCases} case share. */
 export const bucketRule = { name: 'rush', ratePerSecond: 200, burst: 50, queueMax: 99 };
+/** Time that a call of the store may take on a busy machine, in milliseconds. */
+const patienceMs = 10_000;
 export const takeMs = 4_000;
 /** Milliseconds between two looks at whether this process runs when it is due. */
 const tickMs = 10;
+/** A call of the store that takes longer, in milliseconds, is a delay of the machine. */
+const quickMs = 50;
 
 const say = (line: string) => process.stdout.write(`${line}\n`);
 
@@ -38,7 +42,7 @@ type Commands = ReturnType<typeof createInterface>;
 async function fight(store: Store): Promise<void> {
   for (;;) {
     try {
-      const terms = { name: 'fight', ttlMs: 300, pollMs: 10, deadlineMs: 10_000 };
+      const terms = { name: 'fight', ttlMs: 300, pollMs: 10, deadlineMs: patienceMs };
       await using lease = await Lease.acquire({ store, ...terms });
       for (let i = 0; i < 3 && !lease.signal.aborted; i += 1) {
         const changes = lease.guard([{ name: 'log', value: lease.fence }]);
@@ -59,29 +63,41 @@ export interface TakeReport {
   readonly uses: readonly number[];
   /** Calls of the store. */
   readonly calls: number;
-  /** Time for which the machine kept the process from running. */
+  /** Time for which the machine kept the process or the store from running. */
   readonly delayedMs: number;
+}
+
+/** A view of a store that counts its calls and sums up the time of the slow ones. */
+function measured(store: Store) {
+  const spent = { calls: 0, slowMs: 0 };
+  const measure = <Args extends unknown[], T>(call: (...args: Args) => T) => {
+    return (...args: Args): T => {
+      const startedAt = systemClock.now();
+      const end = () => {
+        spent.slowMs += Math.max(0, systemClock.now() - startedAt - quickMs);
+      };
+      spent.calls += 1;
+      const answer = call.apply(store, args);
+      Promise.resolve(answer).then(end, end);
+      return answer;
+    };
+  };
+  const view: Store = {
+    read: measure(store.read),
+    commit: measure(store.commit),
+    ...(store.apply && { apply: measure(store.apply) }),
+    list: measure(store.list),
+    [Symbol.asyncDispose]: async () => {},
+  };
+  return { view, spent };
 }
 
 /** Takes tokens as fast as it can. */
 async function take(store: Store, commands: Commands): Promise<void> {
-  let calls = 0;
-  const counting = <Args extends unknown[], T>(call: (...args: Args) => T) => {
-    return (...args: Args): T => {
-      calls += 1;
-      return call.apply(store, args);
-    };
-  };
-  const counted: Store = {
-    read: counting(store.read),
-    commit: counting(store.commit),
-    ...(store.apply && { apply: counting(store.apply) }),
-    list: counting(store.list),
-    [Symbol.asyncDispose]: async () => {},
-  };
+  const { view, spent } = measured(store);
   const aheadMs = await storeAheadMs(store);
   let readAt = 0;
-  // The time that the bucket goes by, however late this process is told of its token.
+  // Notes the time by which the bucket decided, however late this process gets its token.
   const clock: Clock = {
     now: () => {
       readAt = systemClock.now();
@@ -89,7 +105,7 @@ async function take(store: Store, commands: Commands): Promise<void> {
     },
     after: (ms, callback) => systemClock.after(ms, callback),
   };
-  const bucket = new SharedBucket({ store: counted, ...bucketRule, clock });
+  const bucket = new SharedBucket({ store: view, ...bucketRule, clock, deadlineMs: patienceMs });
   say('ready');
   await new Promise((begin) => commands.once('line', begin));
   const endsAt = systemClock.now() + takeMs;
@@ -102,13 +118,14 @@ async function take(store: Store, commands: Commands): Promise<void> {
   };
   using delays = new LoopDelays();
   await Promise.all(Array.from({ length: 45 }, work));
-  const report: TakeReport = { uses, calls, delayedMs: Math.round(delays.sumMs) };
+  const delayedMs = Math.round(delays.sumMs + spent.slowMs);
+  const report: TakeReport = { uses, calls: spent.calls, delayedMs };
   say(JSON.stringify(report));
   await bucket[Symbol.asyncDispose]();
 }
 
 /** Sum of the times for which a busy machine kept this process from running when it was due. */
-class LoopDelays implements Disposable {
+export class LoopDelays implements Disposable {
   sumMs = 0;
   #timer: Disposable = this.#next(systemClock.now());
 
@@ -126,7 +143,7 @@ class LoopDelays implements Disposable {
   }
 }
 
-/** Measures the lead of the store's clock, in ms, by the quickest of several answers. */
+/** Measures how far the store's clock is ahead, in ms, by the quickest of several answers. */
 async function storeAheadMs(store: Store): Promise<number> {
   let best = { tookMs: Infinity, aheadMs: 0 };
   for (let i = 0; i < 10; i += 1) {
@@ -141,17 +158,17 @@ async function storeAheadMs(store: Store): Promise<number> {
 /** The most that may be inside at once, over all processes of the role `enter`. */
 export const gateLimit = 3;
 
-/** Enters a gate again and again; each who is inside marks a place of its own in the store. */
+/** Enters a gate again and again; each caller inside has a record of its own in the store. */
 async function enter(store: Store): Promise<void> {
   const terms = { name: 'narrow', limit: gateLimit, queueMax: 9, ttlMs: 1_500, pollMs: 20 };
-  const gate = new SharedGate({ store, ...terms, deadlineMs: 10_000 });
+  const gate = new SharedGate({ store, ...terms, deadlineMs: patienceMs });
   const work = async (index: number) => {
     for (;;) {
       try {
         await gate.run(async (signal) => {
           const name = `inside/${process.pid}/${index}`;
           // The mark of a process that is gone expires before its permit does.
-          await store.commit([{ name, value: 1, ttlMs: 100 }], { signal });
+          await store.commit([{ name, value: 1, ttlMs: 600 }], { signal });
           const inside = await store.list('inside/', { max: 99, signal });
           say(`inside ${inside.length}`);
           await pause(systemClock, 20, signal);
@@ -165,14 +182,19 @@ async function enter(store: Store): Promise<void> {
   await Promise.all([1, 2, 3].map(work));
 }
 
-/** Calls a dependency that is up or down as the case says, and reports each outcome. */
+/**
+ * Calls a dependency that is up or down as the case says; prints each new outcome, and for how many
+ * milliseconds the machine has kept the process or the store from running so far.
+ */
 async function call(store: Store, commands: Commands): Promise<void> {
   let mode = 'up';
   commands.on('line', (line) => {
     mode = line;
   });
+  const { view, spent } = measured(store);
+  using delays = new LoopDelays();
   const breaker = new SharedBreaker({
-    store,
+    store: view,
     name: 'api',
     rule: consecutiveFailures(3),
     cooldownMs: 1_200,
@@ -190,7 +212,7 @@ async function call(store: Store, commands: Commands): Promise<void> {
       () => 'passed',
       (error: unknown) => (error instanceof SpillwayError ? 'refused' : 'failed'),
     );
-    if (ended !== told) say(ended);
+    if (ended !== told) say(`${ended} ${Math.round(delays.sumMs + spent.slowMs)}`);
     told = ended;
   }
 }

@@ -193,8 +193,8 @@ const committing: Readonly<Record<string, Play>> = {
     if (watch === undefined) return;
     await using other = await subject.open();
     const told = new Map<number, string>();
-    // Watching may begin a little later.
-    for (let value = 0; calls < 3 && value < 500; value += 1) {
+    // Watching may begin later: after seconds on a busy machine.
+    for (let value = 0; calls < 3 && value < 6_000; value += 1) {
       const text = `ä${value}`;
       const { version } = await committed(other, { name: 'watched', value, news: text });
       told.set(version, text);

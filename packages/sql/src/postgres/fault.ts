@@ -21,7 +21,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   XX002: 'DATABASE_CORRUPT',
 };
 
-/** Faults that somebody has to mend before a store can be opened, by SQLSTATE: what to do. */
+/** Remedies for faults that keep a store from being opened, by SQLSTATE. */
 const remedies: Readonly<Record<string, string>> = {
   '08P01':
     'let PgBouncer have ignore_startup_parameters = ' +
@@ -55,8 +55,8 @@ export function openingError(error: unknown): unknown {
 }
 
 /**
- * The world's failures as our errors; anything else, such as wrong SQL, as it came. `lost` tells
- * that the connection is gone, `doubt` that it carried something that may have been committed.
+ * Turns failures of server and network into our errors; anything else, such as wrong SQL, stays as
+ * it is. `lost` says that the connection is gone, `doubt` that the query may have been committed.
  */
 export function databaseError(
   error: unknown,

@@ -177,10 +177,12 @@ const clock = `with wall as materialized
 export const readSql: string =
   'select now, wall, value, version, expires_at from spillway_store_read($1, $2, $3)';
 
+/** Bounds of the names, since Postgres before 15 finds no prefix by an index. */
 export const listSql: string =
   `${clock} select clock.now, clock.wall, s.name, s.value, s.version, s.expires_at ` +
   'from clock, spillway_store s ' +
-  'where s.name ^@ $3 and s.name > $5 and (s.expires_at is null or s.expires_at > clock.now) ' +
+  'where s.name >= $3 and s.name <= $6 and s.name > $5 ' +
+  'and (s.expires_at is null or s.expires_at > clock.now) ' +
   'order by s.name limit $4';
 
 export const commitSql: string =

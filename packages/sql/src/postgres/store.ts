@@ -57,6 +57,9 @@ import {
 } from './store-schema.ts';
 import { PostgresWatcher } from './watcher.ts';
 
+/** No name of at most 512 UTF-16 units goes on behind a prefix with anything greater. */
+const greatestRest = '\u{10ffff}'.repeat(256);
+
 interface Row {
   readonly name: string;
   readonly now: number;
@@ -66,7 +69,7 @@ interface Row {
   readonly expires_at: number | null;
 }
 
-/** A commit that waits, with its values as JSON, taken when the caller came. */
+/** A commit that waits; its values are JSON, so a caller cannot change them meanwhile. */
 interface Pending {
   readonly changes: readonly StoreChange[];
   readonly values: readonly (string | null)[];
@@ -95,8 +98,8 @@ export interface PostgresStoreStats extends PostgresStats {
 }
 
 /**
- * The Store for many machines. All commits of one process that come while a call is under way
- * share the next one, and its write to disk.
+ * A Store on Postgres. All commits of one process that come while a call is under way share the
+ * next call, and its write to disk.
  */
 export class PostgresStore implements Store, Part {
   readonly name = 'store';
@@ -123,8 +126,8 @@ export class PostgresStore implements Store, Part {
   }
 
   /**
-   * Opens a store with connections of its own, and makes the tables if they are not there. A server
-   * that cannot be reached is told of within 5 s.
+   * Opens a store with connections of its own, and makes the tables if they are not there. It
+   * rejects within 5 s if the server cannot be reached.
    */
   static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
     const { signal, ...settled } = settle('PostgresStore', options, {
@@ -178,7 +181,7 @@ export class PostgresStore implements Store, Part {
     checkStoreList(prefix, options);
     const { max, after = '', signal } = options;
     signal?.throwIfAborted();
-    const rows = await this.#select(listSql, [prefix, max, after], signal);
+    const rows = await this.#select(listSql, [prefix, max, after, prefix + greatestRest], signal);
     return rows.map((row) => ({ name: row.name, ...(recordOf(row) as StoredRecord) }));
   }
 

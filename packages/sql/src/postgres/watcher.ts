@@ -12,8 +12,7 @@ const checkMs = 15_000;
 
 /**
  * Listens for changes of records on one connection of its own, which is opened with the first watch
- * and again when it breaks. All watchers are called then as well, since a change may have been
- * missed.
+ * and replaced when it breaks. All watchers are called then, since they may have missed a change.
  */
 export class PostgresWatcher {
   readonly #engine: PostgresEngine;
@@ -26,6 +25,8 @@ export class PostgresWatcher {
   readonly #closed: AbortSignal;
   #client: pg.Client | undefined;
   #listening: Promise<void> | undefined;
+  /** Settles when the last query on the connection has ended. */
+  #lastQuery: Promise<unknown> = Promise.resolve();
 
   constructor(engine: PostgresEngine) {
     this.#engine = engine;
@@ -58,14 +59,22 @@ export class PostgresWatcher {
 
   #unlisten(channel: string): void {
     if (this.#watchers.has(channel) || !this.#heard.delete(channel)) return;
-    this.#client?.query(`unlisten ${channel}`).catch(() => {});
+    if (this.#client === undefined) return;
+    void this.#query(this.#client, `unlisten ${channel}`).catch(() => {});
+  }
+
+  /** Runs queries one after the other: a client of `pg` takes no second one meanwhile. */
+  #query(client: pg.Client, sql: string): Promise<unknown> {
+    const answer = this.#lastQuery.then(() => client.query(sql));
+    this.#lastQuery = answer.catch(() => {});
+    return answer;
   }
 
   /** Listens to a channel, then calls its watchers: earlier changes may have been missed. */
   async #listenTo(channel: string): Promise<void> {
     if (this.#client === undefined || this.#heard.has(channel)) return;
     try {
-      await this.#client.query(`listen ${channel}`);
+      await this.#query(this.#client, `listen ${channel}`);
       if (!this.#watchers.has(channel)) return;
       this.#heard.add(channel);
       this.#watchers.tell(channel);
@@ -93,7 +102,7 @@ export class PostgresWatcher {
         try {
           client.on('notification', this.#hear);
           this.#client = client;
-          // Not awaited: a server that never answers is found below, and then these fail.
+          // Not awaited: `#untilBroken` notices a server that never answers, and then these fail.
           void this.#listenToAll();
           await this.#untilBroken(client);
         } finally {
@@ -120,7 +129,7 @@ export class PostgresWatcher {
       if (stop.aborted) return;
       using limit = deadline(clock, Math.min(deadlineMs, checkMs), stop);
       try {
-        await untilAborted(client.query('select 1'), limit.signal);
+        await untilAborted(this.#query(client, 'select 1'), limit.signal);
       } catch {
         client.connection.stream.destroy();
         return;
