@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Clock } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { type CsrfOptions, csrf, sessions } from 'spillway-http';
 import { type Ask, Site } from './fixtures/site.ts';
@@ -106,6 +107,20 @@ describe('csrf', () => {
     assert.equal(await change(site, sent), 200);
     await clock.advance(1);
     assert.equal(await change(site, sent), 403);
+  });
+
+  it('takes the token of a page that was open when the clock was set back', async () => {
+    const clock = new VirtualClock();
+    let aheadMs = 3_600_000;
+    const corrected: Clock = {
+      now: () => clock.now() + aheadMs,
+      after: (ms, callback) => clock.after(ms, callback),
+    };
+    await using site = await open({ clock: corrected });
+    const { token, cookie } = await form(site);
+    aheadMs = 0;
+    assert.equal(await change(site, { cookie, 'x-csrf-token': token }), 200);
+    assert.equal((await form(site, cookie)).line, 'undefined', 'the cookie stays');
   });
 
   it('binds a token to the session and to the host', async () => {
