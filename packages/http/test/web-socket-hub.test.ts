@@ -105,6 +105,7 @@ describe('WebSocketHub', () => {
     );
     const client = await scene.connect();
     for (let n = 0; n < 40; n += 1) client.send(`${n + 10}${'x'.repeat(500_000)}`);
+    await until(() => order.length > 0);
     await settled(() => client.bufferedAmount);
     assert.deepEqual(order, ['opening']);
     assert.ok(client.bufferedAmount > 1_000_000, 'it went on reading');
