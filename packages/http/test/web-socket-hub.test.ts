@@ -152,7 +152,7 @@ describe('WebSocketHub', () => {
     assert.equal(bystander.readyState, WebSocket.OPEN);
   });
 
-  it('pings the silent with one timer for all, and drops those that do not answer', async () => {
+  it('pings all with one timer, and drops those that do not answer', async () => {
     const clock = new VirtualClock();
     await using scene = await Scene.open({ clock, idleMs: 30_000 }, {});
     const [alive, dead] = [await scene.connect(), await scene.connect()];
@@ -160,7 +160,7 @@ describe('WebSocketHub', () => {
     await until(() => scene.hub.stats.open === 2);
     assert.equal(clock.pending, 1);
     const pinged = once(alive, 'ping');
-    await clock.advance(60_000);
+    await clock.advance(30_000);
     await pinged;
     // The answer to the ping has come once a message that was sent after it has.
     alive.send('here');

@@ -120,7 +120,7 @@ export interface LiveOptions {
   readonly lengthMax?: number | undefined;
   /** Shortest time between two changes of a view, in ms. An integer from 0. @default 50 */
   readonly intervalMs?: number | undefined;
-  /** Milliseconds between signs of life. An integer, 1,000 to 20,000. @default 15_000 */
+  /** Milliseconds between heartbeats. An integer, 1,000 to 20,000. @default 15_000 */
   readonly keepAliveMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }

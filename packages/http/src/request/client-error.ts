@@ -9,6 +9,8 @@ const codes: Readonly<Record<string, readonly [HttpErrorCode, string]>> = {
   HPE_HEADER_OVERFLOW: ['HEADERS_TOO_LARGE', 'the headers are too long'],
 };
 
+const notHttp = ['REQUEST_INVALID', 'this is not an HTTP request'] as const;
+
 interface Answering {
   /** Answer that is being made on this connection. */
   readonly _httpMessage?: ServerResponse | null;
@@ -23,7 +25,7 @@ export function answerClientError(
   // After a whole request, or in the middle of an answer, ours would be taken for that answer.
   const isFree = !answer || !(answer.headersSent || answer.req.complete);
   if (error.code !== 'ECONNRESET' && isFree) {
-    const [name, text] = codes[error.code ?? ''] ?? ['REQUEST_INVALID', 'this is no HTTP request'];
+    const [name, text] = codes[error.code ?? ''] ?? notHttp;
     write(socket, httpError(name, text));
   }
   socket.destroySoon();
@@ -36,7 +38,7 @@ export function refuseConnect(_request: unknown, socket: Duplex & Answering): vo
     socket.destroy();
     return;
   }
-  write(socket, httpError('METHOD_REFUSED', 'this server is no proxy'), 'allow: \r\n');
+  write(socket, httpError('METHOD_REFUSED', 'this server is not a proxy'), 'allow: \r\n');
   socket.end(() => socket.destroy());
 }
 

@@ -17,7 +17,7 @@ import { isStream, refuseBody } from './unread-body.ts';
 
 /** Header by which a client says for how many milliseconds it waits for the answer. */
 const timeoutHeader = 'request-timeout-ms';
-/** Milliseconds in one stretch from which on a handler computes. */
+/** A handler that holds the event loop for this many ms at a stretch counts as computing. */
 const computingMs = 2;
 
 /**
@@ -28,9 +28,9 @@ export class LaneRequests implements Disposable {
   readonly lane: Lane;
   readonly clock: Clock;
   readonly lastStretch: LastStretch = new LastStretch();
-  /** No Set: one that is filled and emptied all the time cost a hundredth of a POST (2026-11). */
+  /** Not a Set: filling and emptying one all the time took 1 % of the time of a POST (2026-11). */
   readonly #open = new Ring<RequestPermit>();
-  /** Requests that have less time than the lane gives, in no order. */
+  /** Requests with a deadline of their own, sooner than that of the lane, in no order. */
   readonly #hurried = new Ring<RequestPermit>();
   /** Streams that go on after their deadline. */
   readonly #flowing = new Ring<RequestPermit>();
@@ -51,7 +51,7 @@ export class LaneRequests implements Disposable {
     this.#deadlines.watch(permit.dueAt);
   }
 
-  /** Keeps a stream in sight that goes on after its deadline. */
+  /** Keeps a stream that goes on after its deadline among those that may stall. */
   flow(permit: RequestPermit): void {
     this.#flowing.push(permit);
   }
@@ -198,7 +198,7 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
       );
     }
     if (permit.refusal !== undefined) return this.#refused(permit.refusal);
-    // Synchronous: a promise later, the body's first bytes would arrive before their reader.
+    // Not by a promise: the first bytes of the body would arrive before their reader.
     this.#held = permit;
     return undefined;
   }
@@ -291,9 +291,9 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
   }
 
   /**
-   * A client that left while its answer was computed is noticed in three turns of the event loop:
-   * its end is read, the socket is shut, and closed. Without them its answer would count as served,
-   * so that nobody would learn how long clients wait.
+   * Waits three turns of the event loop, which Node needs to notice that the client left while its
+   * answer was computed. Otherwise the answer would count as served, and the lane would not learn
+   * how long clients wait.
    */
   async #answerLater(value: unknown): Promise<unknown> {
     for (let turn = 0; turn < 3; turn += 1) await new Promise<void>(nextTurn);
@@ -309,7 +309,7 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
   }
 
   #fail(error: unknown, heldMs: number): undefined {
-    // An open breaker asked nobody: its refusals say nothing about the load that is borne.
+    // An open breaker called nobody, so its refusal says nothing about the load.
     const isUnasked = Object(error).code === 'BREAKER_OPEN';
     if (isUnasked && this.#held?.outcome === 'ok') this.#held.outcome = 'failed';
     this.#end(false, heldMs, true);
@@ -363,7 +363,7 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
     this.#held = undefined;
     const { statusCode } = this.#reply.raw;
     if (held.outcome === 'ok') held.outcome = outcomeOf(statusCode);
-    // A request without its handler was no work, so its time is no sample of how long work takes.
+    // A request whose handler did not run is no sample of the service time.
     const isAnswer = this.#state === 'failed' && held.outcome === 'ok';
     held.isWhole = this.#state === 'done' || isAnswer;
     if (this.#computedMs === 0) held[Symbol.dispose]();

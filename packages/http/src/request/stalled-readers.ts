@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 import type { Clock } from 'spillway';
 
 // The kernel takes more of an answer only when a third of its buffer is free: that may be seconds.
-/** Milliseconds between two looks at clients that read nothing, while others wait. */
-const lookMs = 2_000;
+/** Milliseconds between two checks for clients that read nothing, while others wait. */
+const checkMs = 2_000;
 /** Clients of one address that hold permits in this way before any is cut. */
 const stalledMin = 4;
 
@@ -20,15 +20,15 @@ export interface Reading {
 
 /**
  * Cuts clients that ask for long answers and read nothing. Each holds a permit until its deadline,
- * so one address could keep a route from all others. Only while others wait, and only those of an
- * address that holds half of the permits in this way. A slow client that reads on is let be.
+ * so one address could keep a route from all others. They are cut only while others wait, and only
+ * at an address that holds half of the permits in this way. A slow client that reads is left alone.
  */
 export class StalledReaders implements Disposable {
   readonly #clock: Clock;
   readonly #requests: () => Iterable<Reading>;
   #waiting = 0;
   #timer: Disposable | undefined;
-  /** Bytes that had left at the last look. */
+  /** Bytes that had left at the last check. */
   #sent = new Map<Reading, number>();
 
   constructor(clock: Clock, requests: () => Iterable<Reading>) {
@@ -39,7 +39,7 @@ export class StalledReaders implements Disposable {
   /** Notes that one request more, or one less, waits for a permit. */
   wait(change: 1 | -1): void {
     this.#waiting += change;
-    if (this.#waiting > 0 && this.#timer === undefined) this.#look();
+    if (this.#waiting > 0 && this.#timer === undefined) this.#check();
   }
 
   [Symbol.dispose](): void {
@@ -48,7 +48,7 @@ export class StalledReaders implements Disposable {
     this.#waiting = -Infinity;
   }
 
-  readonly #look = (): void => {
+  readonly #check = (): void => {
     this.#timer = undefined;
     const before = this.#sent;
     this.#sent = new Map();
@@ -70,7 +70,7 @@ export class StalledReaders implements Disposable {
       if (requests.length < Math.max(stalledMin, held / 2)) continue;
       for (const request of requests) request.cut();
     }
-    this.#timer = this.#clock.after(lookMs, this.#look);
+    this.#timer = this.#clock.after(checkMs, this.#check);
   };
 }
 

@@ -54,8 +54,8 @@ export interface WebSocketHubOptions {
   /** Broadcasts that may wait for earlier ones. An integer from 1. @default 1_000 */
   readonly broadcastsMax?: number | undefined;
   /**
-   * Milliseconds of silence after which a socket is pinged, and after as many more cut off.
-   * An integer from 1. @default 30_000
+   * Milliseconds from one ping of a socket to the next; a peer that sends nothing in between, not
+   * even the answer, is cut off. An integer from 1. @default 30_000
    */
   readonly idleMs?: number | undefined;
   /**
@@ -98,7 +98,7 @@ export function hubLimits(options: WebSocketHubOptions): HubLimits {
   return settle('WebSocketHub', options, rules);
 }
 
-/** Time to come back if there is no room; sockets live long, so a second would be too short. */
+/** Retry-After if there is no room: sockets live long, so a second would be too short. */
 const retryAfterMs = 5_000;
 
 /** Admits upgrades by origin, by address and in all, and counts the sockets that are open. */
