@@ -43,8 +43,8 @@ export interface Received {
 }
 
 /**
- * Stores the body as the file at `path`, whole or not at all, in constant memory: once this resolves
- * it is on disk and has replaced an older file. The route must be in a scope with `uploads`.
+ * Stores the body as the file at `path`, whole or not at all, in constant memory. Once it resolves,
+ * the file is on disk and has replaced an older one. The route must be in a scope with `uploads`.
  */
 export async function receive(
   request: FastifyRequest,

@@ -9,8 +9,6 @@ const codes: Readonly<Record<string, readonly [HttpErrorCode, string]>> = {
   HPE_HEADER_OVERFLOW: ['HEADERS_TOO_LARGE', 'the headers are too long'],
 };
 
-const notHttp = ['REQUEST_INVALID', 'this is not an HTTP request'] as const;
-
 interface Answering {
   /** Answer that is being made on this connection. */
   readonly _httpMessage?: ServerResponse | null;
@@ -25,7 +23,7 @@ export function answerClientError(
   // After a whole request, or in the middle of an answer, ours would be taken for that answer.
   const isFree = !answer || !(answer.headersSent || answer.req.complete);
   if (error.code !== 'ECONNRESET' && isFree) {
-    const [name, text] = codes[error.code ?? ''] ?? notHttp;
+    const [name, text] = codes[error.code ?? ''] ?? ['REQUEST_INVALID', 'this is not HTTP'];
     write(socket, httpError(name, text));
   }
   socket.destroySoon();

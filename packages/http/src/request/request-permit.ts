@@ -291,9 +291,8 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
   }
 
   /**
-   * Waits three turns of the event loop, which Node needs to notice that the client left while its
-   * answer was computed. Otherwise the answer would count as served, and the lane would not learn
-   * how long clients wait.
+   * Waits three turns of the event loop: Node needs them to notice that the client left while its
+   * answer was computed. Otherwise the lane would count the answer as served.
    */
   async #answerLater(value: unknown): Promise<unknown> {
     for (let turn = 0; turn < 3; turn += 1) await new Promise<void>(nextTurn);
