@@ -139,7 +139,7 @@ describe('csrf', () => {
     assert.equal(await change(site, { cookie: within.cookie, ...token, ...host }), 403);
   });
 
-  it('believes what browsers say of where a change comes from', async () => {
+  it('trusts the headers in which browsers name the origin of a change', async () => {
     await using site = await open({ origins: ['https://friend.example'] });
     const { token, cookie } = await form(site);
     const sent = { cookie, 'x-csrf-token': token };

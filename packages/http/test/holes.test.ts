@@ -222,7 +222,7 @@ describe('one client', () => {
   });
 });
 
-describe('a server as it comes', () => {
+describe('a server with the defaults', () => {
   it('answers a trivial route between requests that compute', async () => {
     const held = (ms: number) => {
       const until = performance.now() + ms;
@@ -306,7 +306,7 @@ describe('a server as it comes', () => {
     );
   });
 
-  it('refuses while its event loop is starved, and says that it is not ready', async () => {
+  it('refuses while its event loop is starved, and reports that it is not ready', async () => {
     await using server = await open((app) => app.get('/', async () => 'x'), {
       loopDelayMsMax: 50,
       log: false,
@@ -338,7 +338,7 @@ describe('a server as it comes', () => {
 });
 
 describe('a server that closes', () => {
-  it('says that it is not ready, and answers until balancers have noticed', async () => {
+  it('reports that it is not ready, and answers until load balancers have noticed', async () => {
     const clock = new VirtualClock();
     const server = await open((app) => app.get('/', async () => 'x'), {
       clock,

@@ -102,7 +102,7 @@ describe('a live page', () => {
     assert.equal((await reader.next())?.content, '<b>none</b>');
   });
 
-  it('is rendered once for all who share a key, and only when something changed', async () => {
+  it('is rendered once for all requests with a key, and only when something changed', async () => {
     const key: LivePageOptions['key'] = (request) => String(request.headers['x-user'] ?? 'all');
     const { app, url, state, renders } = await site({}, { key });
     await using _app = app;

@@ -81,7 +81,7 @@ function shown(nth: number) {
 }
 
 describe('the operator’s port', () => {
-  it('lets in who shows the token, whatever else the request says', async () => {
+  it('lets requests in by the token, whatever else they say', async () => {
     await using server = await createServer({ operator: { remote: { port: 0, token } } });
     await server.start();
     const status = async (headers: Record<string, string>, path = 'stats') => {

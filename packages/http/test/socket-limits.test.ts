@@ -10,7 +10,7 @@ async function untilCut(clock: VirtualClock): Promise<void> {
 }
 
 describe('the limits of a WebSocketHub', () => {
-  it('closes with 1008 who sends too many messages, and nobody else', async () => {
+  it('closes a socket that sends too many messages with 1008, and no other', async () => {
     let handled = 0;
     const clock = new VirtualClock();
     await using scene = await Scene.open(

@@ -81,7 +81,7 @@ describe('clients that read nothing of long answers', () => {
     });
   }
 
-  it('are none of those who read slowly, all at one address', async () => {
+  it('are not cut if they read slowly, though all are at one address', async () => {
     const { server, lane, read, readSlowly } = await scene();
     await using _server = server;
     const slow = [1, 2, 3, 4].map(() => readSlowly('/text', '203.0.113.1'));
@@ -91,7 +91,7 @@ describe('clients that read nothing of long answers', () => {
     assert.equal(late, bytes);
   });
 
-  it('are let be while most permits are held by others', async () => {
+  it('are left alone while most permits are held by others', async () => {
     const clock = new VirtualClock();
     const { server, lane, stall, read } = await scene(clock);
     await using _server = server;

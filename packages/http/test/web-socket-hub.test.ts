@@ -32,7 +32,7 @@ describe('WebSocketHub', () => {
     assert.equal(scene.hub.stats.messagesOut, 14);
   });
 
-  it('sends a broadcast to those in the room, in the order of the calls', async () => {
+  it('sends broadcasts to the members of the room, in the order of the calls', async () => {
     await using scene = await Scene.open(
       {},
       {

@@ -71,7 +71,7 @@ export interface OperatorSources {
   readonly clock: Clock;
   /** Gives the public address of the server. @default unknown */
   readonly url?: (() => string | undefined) | undefined;
-  /** Told of each change of state and each action of an operator. @default nobody */
+  /** Called with each change of state and each action of an operator. @default nothing */
   readonly tell?: ((change: StateChange | OperatorAction) => void) | undefined;
 }
 

@@ -11,7 +11,7 @@ import type {
 import { callHook } from 'spillway/internal';
 import { repeat } from '../base/repeat.ts';
 
-/** A change of state that an operator has to hear of. */
+/** A change of state that is logged for operators. */
 export interface StateChange {
   readonly part: string;
   readonly field: string;

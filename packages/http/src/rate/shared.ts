@@ -12,7 +12,7 @@ export interface SharedCount {
   /** Requests that the store has counted already, to be admitted here until `budgetEndsAt`. */
   budget: number;
   budgetEndsAt: number;
-  /** Requests to budget beyond those that wait: grows while budgets are used up. */
+  /** Budget to ask for beyond the requests that wait: grows while budgets are used up. */
   ahead: number;
   /** Time before which the store is known to have no room. */
   refusedUntil: number;

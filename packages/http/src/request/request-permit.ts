@@ -89,7 +89,7 @@ export class LaneRequests implements Disposable {
  * whichever is later. It is the lane's {@link Entry} as well: the lane asks it for its signal and
  * its key only if the request has to wait.
  *
- * | its end | the client hears | outcome for the lane | the permit is given back |
+ * | its end | the client gets | outcome for the lane | the permit is released |
  * | --- | --- | --- | --- |
  * | the lane refuses it | 503, 504 | none: nothing began | there was none |
  * | the client leaves while it waits | nothing | none: nothing began | there was none |

@@ -127,7 +127,7 @@ export class ConnectionLimit {
       throw httpError('SOCKET_ORIGIN', 'sockets from this origin are not allowed');
     }
     const { socket } = request.raw;
-    // A connection that has closed may never say so again, and would be counted for good.
+    // A connection that has closed may emit no other `close`, and would be counted for good.
     if (socket.destroyed) return;
     const key = clientKey(request);
     const same = this.#perAddress.get(key) ?? 0;

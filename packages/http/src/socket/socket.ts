@@ -109,7 +109,7 @@ export class HubSocket<Data = unknown> {
   sendFrame(frame: Buffer): boolean {
     if (!this.#hasRoom(frame.length)) return false;
     this.#context.counts.messagesOut += 1;
-    // Past ws, which would frame each message anew and write it in two pieces.
+    // Not by ws, which would frame the message for each socket and write it in two pieces.
     this.#raw.write(frame);
     return true;
   }
