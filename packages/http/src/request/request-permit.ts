@@ -12,7 +12,7 @@ import {
 } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import type { RouteNumbers } from '../operator/routes.ts';
-import { type Reading, StalledReaders, takenBytes } from './stalled-readers.ts';
+import { type Exchange, StalledClients, takenBytes } from './stalled-clients.ts';
 import { isStream, refuseBody } from './unread-body.ts';
 
 /** Header by which a client says for how many milliseconds it waits for the answer. */
@@ -35,13 +35,13 @@ export class LaneRequests implements Disposable {
   /** Streams that go on after their deadline. */
   readonly #flowing = new Ring<RequestPermit>();
   readonly #deadlines: Deadlines;
-  readonly stalled: StalledReaders;
+  readonly stalled: StalledClients;
 
   constructor(lane: Lane, clock: Clock) {
     this.lane = lane;
     this.clock = clock;
     this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
-    this.stalled = new StalledReaders(clock, () => {
+    this.stalled = new StalledClients(clock, () => {
       return [...this.#flowing, ...this.#hurried, ...this.#open];
     });
   }
@@ -100,7 +100,7 @@ export class LaneRequests implements Disposable {
  * | the client leaves | nothing | `aborted` | when the handler has ended |
  * | it becomes a WebSocket | 101 | `ok` | at once: a socket has limits of its own |
  */
-export class RequestPermit implements Entry, Reading, RingMember, Disposable {
+export class RequestPermit implements Entry, Exchange, RingMember, Disposable {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
   readonly dueAt: number;
@@ -168,11 +168,15 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
     return this.#held !== undefined;
   }
 
-  get sentBytes(): number | undefined {
-    const { socket } = this.#reply.raw;
+  get clientBytes(): number | undefined {
+    const { raw, request } = this.#reply;
+    const { socket } = raw;
+    if (socket === null) return undefined;
+    const { readableFlowing, complete } = request.raw;
+    const isSending = this.#state === 'new' && readableFlowing === true && !complete;
     const isOver = this.#state === 'done' || this.#state === 'failed';
-    if (!isOver || socket === null || socket.writableLength === 0) return undefined;
-    return takenBytes(socket);
+    const isTaking = isOver && socket.writableLength > 0;
+    return isSending || isTaking ? socket.bytesRead + takenBytes(socket) : undefined;
   }
 
   cut(): void {

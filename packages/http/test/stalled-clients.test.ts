@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type ClientRequest, get, type IncomingMessage } from 'node:http';
+import { request as ask, type ClientRequest, get, type IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
@@ -18,8 +18,27 @@ async function scene(clock?: VirtualClock) {
   server.app.get('/stream', { config: { lane, domain: 'stream' } }, async () => {
     return Readable.from(Array.from({ length: bytes / 65_536 }, () => Buffer.alloc(65_536)));
   });
+  server.app.post('/', { config: { lane } }, async ({ body }) => body);
   await server.start();
-  const ask = (path: string, client: string) => {
+  /** Sends the head of a request, of whose body a byte comes each second at most. */
+  const drip = (client: string, isDripping: boolean): Disposable => {
+    const headers = {
+      'x-forwarded-for': client,
+      'content-type': 'application/json',
+      'content-length': '10000',
+    };
+    const request = ask(server.url, { method: 'POST', agent: false, headers });
+    request.on('error', () => {});
+    request.write('"');
+    const timer = setInterval(() => isDripping && request.write('a'), 1_000);
+    return {
+      [Symbol.dispose]: () => {
+        clearInterval(timer);
+        request.destroy();
+      },
+    };
+  };
+  const getFrom = (path: string, client: string) => {
     const headers = { 'x-forwarded-for': client };
     const request = get(`${server.url}${path}`, { agent: false, headers });
     // Those that are cut end with an error.
@@ -28,13 +47,13 @@ async function scene(clock?: VirtualClock) {
   };
   /** Asks and reads nothing; resolves when the answer has begun. */
   const stall = async (path: string, client: string): Promise<ClientRequest> => {
-    const request = ask(path, client);
+    const request = getFrom(path, client);
     await new Promise<void>((begun) => request.once('response', () => begun()));
     return request;
   };
   const read = (path: string, client: string) => {
     return new Promise<number>((resolve, reject) => {
-      const request = ask(path, client);
+      const request = getFrom(path, client);
       request.on('error', reject);
       request.on('response', (answer: IncomingMessage) => {
         let length = 0;
@@ -49,7 +68,7 @@ async function scene(clock?: VirtualClock) {
   /** Reads a long answer in six seconds, or as fast as it comes; gives what came of it. */
   const readSlowly = async (path: string, client: string): Promise<number> => {
     const answer = await new Promise<IncomingMessage>((begun) => {
-      ask(path, client).once('response', begun);
+      getFrom(path, client).once('response', begun);
     });
     const startedAt = performance.now();
     let length = 0;
@@ -64,7 +83,7 @@ async function scene(clock?: VirtualClock) {
     }
     return length;
   };
-  return { server, lane, stall, read, readSlowly };
+  return { server, lane, drip, stall, read, readSlowly };
 }
 
 describe('clients that read nothing of long answers', () => {
@@ -107,4 +126,21 @@ describe('clients that read nothing of long answers', () => {
     for (const request of stalled) request.destroy();
     assert.equal(await late, bytes);
   });
+});
+
+describe('clients that do not send the body that they announce', () => {
+  for (const isDripping of [false, true]) {
+    const what = isDripping ? 'hardly anything' : 'nothing';
+    it(`are cut once others wait, if they send ${what}`, { timeout: 200_000 }, async () => {
+      const { server, lane, drip } = await scene();
+      await using _server = server;
+      using stack = new DisposableStack();
+      for (let client = 0; client < 4; client += 1) stack.use(drip('203.0.113.1', isDripping));
+      while (lane.stats.inside < 4) await turn();
+      const headers = { 'content-type': 'application/json', 'x-forwarded-for': '203.0.113.2' };
+      const answer = await fetch(server.url, { method: 'POST', headers, body: '"whole"' });
+      assert.deepEqual([answer.status, await answer.text()], [200, 'whole']);
+      assert.equal(lane.stats.outcomes.late, 0);
+    });
+  }
 });
