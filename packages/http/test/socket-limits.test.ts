@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
 import { createServer, WebSocketHub } from 'spillway-http';
@@ -94,6 +95,17 @@ describe('the limits of a WebSocketHub', () => {
       assert.equal(scene.hub.stats.messagesIn, 0);
     });
   }
+
+  it('closes with 1009 at a frame that announces more bytes than a number can hold', async () => {
+    await using scene = await Scene.open({}, {});
+    const client = await scene.connect();
+    const code = closeCode(client);
+    const { _socket: socket } = client as unknown as { readonly _socket: Socket };
+    socket.write(Buffer.from([0x82, ...new Array<number>(9).fill(0xff), 0, 0, 0, 0]));
+    assert.equal(await code, 1009);
+    await until(() => scene.hub.stats.open === 0);
+    assert.deepEqual(scene.hub.stats.closed, { size: 1 });
+  });
 
   it('takes sockets from the same host, or from the origins it was given', async () => {
     await using same = await Scene.open({}, {});

@@ -239,8 +239,9 @@ export class HubSocket<Data = unknown> {
 
   /** Notes the reason; ws closes the connection by itself and says why to the peer. */
   readonly #noteError = (error: Error & { readonly code?: string }): void => {
-    if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') this.#end ??= 'size';
-    else this.#end ??= error.code?.startsWith('WS_ERR_') ? 'protocol' : 'lost';
+    const { code = '' } = error;
+    if (/^WS_ERR_UNSUPPORTED_\w+_LENGTH$/.test(code)) this.#end ??= 'size';
+    else this.#end ??= code.startsWith('WS_ERR_') ? 'protocol' : 'lost';
     if (this.isOpen) this.#ws.terminate();
   };
 
