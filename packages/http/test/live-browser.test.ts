@@ -166,7 +166,7 @@ describe('a live page in a browser', () => {
     });
   }
 
-  it('shows the whole view again where browsers parse HTML otherwise than it is written', async () => {
+  it('shows the whole view again where browsers parse HTML otherwise than written', async () => {
     const state = new State(1);
     const view = () => html`<p>${html`<div>${state.value}</div>`}</p>`;
     const { app, url } = await site({}, { states: [state], view });

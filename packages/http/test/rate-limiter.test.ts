@@ -295,7 +295,7 @@ describe('RateLimiter, shared by many', () => {
     assert.ok(store.calls <= 6, `${store.calls} visits`);
   });
 
-  it('keeps to `whenDown` of each rule while the store is down, and counts again later', async () => {
+  it('keeps to `whenDown` while the store is down, and counts again later', async () => {
     const clock = new VirtualClock();
     const line = new FaultyStore(new MemoryStore({ clock }), { clock });
     const limiter = new RateLimiter({ store: line, clock, deadlineMs: 500 });

@@ -195,7 +195,7 @@ describe('StoreChannel', () => {
     );
   });
 
-  it('reports the number of lost messages to a late subscriber, and goes on with the rest', async () => {
+  it('tells a late subscriber how many messages it lost, and goes on with the rest', async () => {
     const clock = new VirtualClock();
     const memory = new MemoryStore({ clock });
     // A store without `watch`, which is looked at when all has been said.
