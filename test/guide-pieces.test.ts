@@ -48,8 +48,15 @@ const database = await Database.open<Schema>({ url: 'sqlite:shop.db' });
 const statements = ['create table payment (paid integer)'];
 await database.migrate([{ number: 1, name: 'payments', statements }]);`,
     after: `const headers = { 'idempotency-key': 'one' };
-const pay = () => server.app.inject({ method: 'POST', url: '/payments', headers });
-const answers = [await pay(), await pay()].map((answer) => answer.json());
+const pay = async () => {
+  const answer = await server.app.inject({ method: 'POST', url: '/payments', headers });
+  const retryAfter = Number(answer.headers['retry-after']);
+  // As on a machine so busy that the store does not answer within a second.
+  if (!(retryAfter > 0)) return answer.json();
+  await new Promise((resolve) => setTimeout(resolve, retryAfter * 1000));
+  return pay();
+};
+const answers = [await pay(), await pay()];
 if (JSON.stringify(answers) !== '[{"paid":1},{"paid":1}]') throw new Error(JSON.stringify(answers));
 const rows = await database.kysely.selectFrom('payment').selectAll().execute();
 if (rows.length !== 1) throw new Error('it was paid ' + rows.length + ' times');

@@ -36,8 +36,8 @@ export interface ServerOptions {
   /** Protection against forged changes; false for none. @default on with sessions, by their keys */
   readonly csrf?: CsrfOptions | false | undefined;
   /**
-   * Handling of `Idempotency-Key`: each key is done once. With sessions, each session has keys of
-   * its own unless `user` is given. @default keys are ignored
+   * Handling of `Idempotency-Key`: the work of a key is done once. With sessions, each session has
+   * keys of its own unless `user` is given. @default keys are ignored
    */
   readonly idempotency?: IdempotencyOptions | undefined;
   /** The WebSockets of the server. @default none */
@@ -65,15 +65,15 @@ export interface ServerOptions {
   /** Milliseconds that running requests may go on once the server closes. @default 5_000 */
   readonly closeMsMax?: number | undefined;
   /**
-   * Milliseconds for which a server that closes says that it is not ready and still answers, so
-   * that balancers send their requests elsewhere, from 0. @default 0
+   * Milliseconds for which a closing server reports that it is not ready but still answers, so that
+   * load balancers send new requests elsewhere, from 0. @default 0
    */
   readonly lameDuckMs?: number | undefined;
   /** Time that a handler may hold the event loop at a stretch, in milliseconds. @default 1 */
   readonly loopMsMax?: number | undefined;
   /** Milliseconds the event loop may be late before requests are refused. @default 1_000 */
   readonly loopDelayMsMax?: number | undefined;
-  /** Header of that name on every answer. @default "default-src 'self'" */
+  /** `Content-Security-Policy` header of every answer. @default "default-src 'self'" */
   readonly contentSecurityPolicy?: string | undefined;
   /**
    * Warnings and errors as lines of JSON on stderr, or a logger of your own; false for nothing at
@@ -84,7 +84,7 @@ export interface ServerOptions {
   readonly errors?: RecentErrors | undefined;
   /**
    * Proxies whose `X-Forwarded-*` headers are trusted: addresses, nets, or the number of them in a
-   * row; true for one. A server that strangers reach past its proxy must trust none.
+   * row; true for one. Trust none if clients can reach the server without passing the proxy.
    * @default none
    */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;

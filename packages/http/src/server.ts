@@ -55,12 +55,12 @@ import { requirePrimary } from './session/primary-only.ts';
 import { sessions } from './session/session.ts';
 
 /**
- * Connections that may wait to be accepted. Node's 511 are full when thousands of clients come back
- * during a short pause of the server; the kernel drops the others, who try again a second later.
+ * Connections that may wait to be accepted. Node's default of 511 is too few when thousands of
+ * clients reconnect during a short pause: the kernel drops the rest, who retry a second later.
  */
 const backlog = 4_096;
 /** Interval of the checks for connections that are too slow, in milliseconds. */
-const lookMs = 1_000;
+const checkMs = 1_000;
 /**
  * The time that a plugin may take to load, or hooks to close, in ms: Fastify's 10 s are not
  * enough to close ten thousand sockets on a busy machine, and then nothing would be closed.
@@ -166,8 +166,8 @@ export class HttpServer implements Part, AsyncDisposable {
   }
 
   /**
-   * Says that it is not ready, finishes the requests under way, within its own limit and that of
-   * the caller, and cuts the rest.
+   * Reports that it is not ready, lets running requests finish within its own time limit and that
+   * of the caller, and cuts the rest.
    */
   async close({ withinMs = Infinity, signal }: CloseOptions = {}): Promise<void> {
     using limit = deadline(this.#parts.clock, withinMs, signal);
@@ -184,7 +184,7 @@ export class HttpServer implements Part, AsyncDisposable {
   }
 }
 
-/** A server that is safe as it is: each route has a lane, a deadline and limits on all it takes. */
+/** Makes a server with safe defaults: each route has a lane, a deadline and limits on its input. */
 export async function createServer(options: ServerOptions = {}): Promise<HttpServer> {
   const settings = settle('createServer', options, rules);
   const { clock, log, errors = new RecentErrors({ clock }), headersMsMax, requestMsMax } = settings;
@@ -220,7 +220,7 @@ export async function createServer(options: ServerOptions = {}): Promise<HttpSer
       .send({ [probe]: isFine });
     return 'answered';
   };
-  // Cheap guards come first: a request that one refuses costs nothing of those behind it.
+  // Cheap guards come first, so that a refused request never reaches the costly ones.
   const guards: (Guard | undefined)[] = [
     answerProbe,
     connections.guard,
@@ -300,7 +300,7 @@ function fastifyOptions(
   const http = {
     headersTimeout: settings.headersMsMax,
     requestTimeout: settings.requestMsMax,
-    connectionsCheckingInterval: Math.min(lookMs, settings.headersMsMax),
+    connectionsCheckingInterval: Math.min(checkMs, settings.headersMsMax),
     maxHeaderSize: settings.headerBytesMax,
   };
   const logged = typeof log === 'boolean' ? {} : { loggerInstance: log };
@@ -322,7 +322,7 @@ function fastifyOptions(
   } as FastifyServerOptions;
 }
 
-/** Fastify believes all proxies of a chain by `true`: then any client can claim any address. */
+/** By `true` Fastify trusts every hop of a chain, so that any client could claim any address. */
 function trustProxyOf(trust: NonNullable<ServerOptions['trustProxy']>) {
   const hops = trust === true ? 1 : trust;
   if (typeof hops === 'number') return (_address: string, hop: number) => hop < hops;

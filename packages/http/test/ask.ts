@@ -15,12 +15,13 @@ export function portOf(app: FastifyInstance): number {
   return (app.server.address() as AddressInfo).port;
 }
 
-/** Asks over a connection of its own, with exactly these headers. */
+/** Asks over a connection of its own, to a Unix socket if one is given, with just these headers. */
 export async function ask(
   url: string,
   headers: Readonly<Record<string, string>> = {},
+  socketPath?: string,
 ): Promise<Answer> {
-  const asked = request(url, { headers, agent: false });
+  const asked = request(url, { headers, agent: false, socketPath });
   asked.end();
   const [answer] = (await once(asked, 'response')) as [IncomingMessage];
   return {

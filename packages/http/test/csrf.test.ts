@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Clock } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { type CsrfOptions, csrf, sessions } from 'spillway-http';
 import { type Ask, Site } from './fixtures/site.ts';
@@ -108,6 +109,20 @@ describe('csrf', () => {
     assert.equal(await change(site, sent), 403);
   });
 
+  it('takes the token of a page that was open when the clock was set back', async () => {
+    const clock = new VirtualClock();
+    let aheadMs = 3_600_000;
+    const corrected: Clock = {
+      now: () => clock.now() + aheadMs,
+      after: (ms, callback) => clock.after(ms, callback),
+    };
+    await using site = await open({ clock: corrected });
+    const { token, cookie } = await form(site);
+    aheadMs = 0;
+    assert.equal(await change(site, { cookie, 'x-csrf-token': token }), 200);
+    assert.equal((await form(site, cookie)).line, 'undefined', 'the cookie stays');
+  });
+
   it('binds a token to the session and to the host', async () => {
     await using site = await open();
     const before = await form(site);
@@ -124,7 +139,7 @@ describe('csrf', () => {
     assert.equal(await change(site, { cookie: within.cookie, ...token, ...host }), 403);
   });
 
-  it('believes what browsers say of where a change comes from', async () => {
+  it('trusts the headers in which browsers name the origin of a change', async () => {
     await using site = await open({ origins: ['https://friend.example'] });
     const { token, cookie } = await form(site);
     const sent = { cookie, 'x-csrf-token': token };

@@ -12,24 +12,24 @@ const pause = (ms: number) => new Promise<void>((resolve) => void systemClock.af
 
 describe('the domains of routes', () => {
   it('shows which routes hold the event loop, at their start or before they answer', async () => {
-    await using server = await createServer({ loopMsMax: 100 });
+    await using server = await createServer({ loopMsMax: 300 });
     const { app } = server;
     app.get('/honest', async () => 'quick');
     app.get('/waiting', { config: { domain: 'thread' } }, async () => {
-      await pause(150);
+      await pause(400);
       return 'slept, and held nothing';
     });
     app.get('/start', () => {
-      hold(150);
+      hold(400);
       return 'held at its start';
     });
     app.get('/end', async () => {
       await pause(1);
-      hold(150);
+      hold(400);
       return 'held before it answered';
     });
     app.get('/thrown', async () => {
-      hold(150);
+      hold(400);
       throw new Error('held and failed');
     });
     await server.start();
@@ -55,6 +55,6 @@ describe('the domains of routes', () => {
     );
     assert.ok(gets.every(({ loopMs }) => loopMs.p50 <= loopMs.p99 && loopMs.p99 <= loopMs.max));
     assert.ok(loopUtilisation > 0 && loopUtilisation <= 1);
-    assert.ok(loopDelayMs.max >= 100);
+    assert.ok(loopDelayMs.max >= 300);
   });
 });

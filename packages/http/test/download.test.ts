@@ -69,7 +69,7 @@ describe('a download of many pieces', () => {
     assert.deepEqual(opened, []);
   });
 
-  it('says what it is called, what it is and which version', async () => {
+  it('has headers for its name, type and version', async () => {
     await using app = serve(() => ({
       body: [textPiece('x')],
       type: 'text/plain; charset=utf-8',

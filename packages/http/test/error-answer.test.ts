@@ -172,7 +172,7 @@ describe('errorAnswers', () => {
     assert.equal(server.app.recentErrors.stats.total, 0);
   });
 
-  it('finds a body too large that did not say how long it is', async () => {
+  it('refuses a body of undeclared length once it is too large', async () => {
     await using server = await open((app) => app.post('/', { bodyLimit: 50 }, async () => 'ok'));
     using wire = await Wire.open(server);
     wire.send(post('/', '').replace('content-length: 0', 'transfer-encoding: chunked'));
@@ -207,7 +207,7 @@ describe('errorAnswers', () => {
     assert.deepEqual([await status('/b', 'a'), await status('/b', 'b')], [422, 200]);
   });
 
-  it('answers with a page who asks for one, and escapes all in it', async () => {
+  it('answers with a page if the client asks for one, and escapes all in it', async () => {
     await using server = await open((app) => {
       app.get('/', async () => {
         throw new SpillwayError({ code: 'X', status: 409, retryable: false }, '<b onload="x">&');
@@ -244,7 +244,7 @@ describe('errorAnswers', () => {
     assert.doesNotMatch(changed, /data-again|refresh/);
   });
 
-  it('gives a page only to who names HTML and likes it no less than JSON', () => {
+  it('gives a page only to clients that name HTML and prefer nothing to it', () => {
     assert.equal(wantsPage(undefined), false);
     assert.equal(wantsPage('*/*'), false);
     assert.equal(wantsPage('application/json'), false);

@@ -53,7 +53,7 @@ describe('what nobody would expect to fail', () => {
     });
   }
 
-  it('is told by an id when a hook of the answer throws', async () => {
+  it('is answered with an id when a hook of the answer throws', async () => {
     await using server = await open((app) => {
       const onSend = async () => Promise.reject(new Error('secret'));
       app.get('/good', { onSend }, async () => 'fine');
@@ -63,7 +63,7 @@ describe('what nobody would expect to fail', () => {
     await assertUnexpected(server, '/bad');
   });
 
-  it('is told by an id when a header would begin a line of its own', async () => {
+  it('is answered with an id when a header would begin a line of its own', async () => {
     await using server = await open((app) => {
       app.get('/', async (request, reply) => {
         return reply.redirect((request.query as { readonly to: string }).to);

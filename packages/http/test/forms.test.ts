@@ -42,4 +42,12 @@ describe('forms', () => {
     assert.equal(refused.status, 400);
     assert.match(refused.text, /BODY_INVALID.*1000 fields/);
   });
+
+  it('of half a million fields are refused without being read', () => {
+    const text = 'a&'.repeat(524_288);
+    const startedAt = process.cpuUsage();
+    assert.throws(() => formFields(text), { code: 'BODY_INVALID' });
+    const { user } = process.cpuUsage(startedAt);
+    assert.ok(user < 500_000, `${user} us`);
+  });
 });

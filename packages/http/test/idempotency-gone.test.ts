@@ -67,7 +67,7 @@ class Shop implements AsyncDisposable {
 }
 
 describe('an idempotency key whose client did not wait', () => {
-  it('gives the answer that the client did not stay for to the one who asks again', async () => {
+  it('keeps the answer of a client that left for its next try', async () => {
     await using shop = await Shop.open();
     using wire = await shop.sell();
     wire.socket.destroy();

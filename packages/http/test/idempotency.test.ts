@@ -25,7 +25,7 @@ describe('idempotency', () => {
     assert.equal((await shop.send('other')).json.order, 2);
   });
 
-  it('is done once of 200 tries, 32 at a time, and refuses 199 if it is told to', async () => {
+  it('is done once of 200 tries, 32 at a time, and refuses 199 in mode `refuse`', async () => {
     await using shop = await Shop.open({ mode: 'refuse' });
     const replies = await crowd(200, 32, () => shop.send('one'));
     assert.deepEqual(tally(replies.map(({ status }) => status)), { 201: 1, 409: 199 });

@@ -36,10 +36,15 @@ class Server implements AsyncDisposable {
     const program = join(import.meta.dirname, 'fixtures', 'live-server.ts');
     const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
     const stdio = ['ignore', 'pipe', 'inherit'] as const;
-    const child = spawn(process.execPath, [program, path, port], { env, stdio: [...stdio] });
-    assert.ok(child.stdout !== null);
-    const [url] = await once(createInterface(child.stdout), 'line');
-    return new Server(child, url);
+    for (;;) {
+      const child = spawn(process.execPath, [program, path, port], { env, stdio: [...stdio] });
+      assert.ok(child.stdout !== null);
+      const line = once(createInterface(child.stdout), 'line');
+      const [url] = await Promise.race([line, once(child, 'exit').then(() => [])]);
+      if (url !== undefined) return new Server(child, url);
+      // Between two servers another process may have this port for a moment.
+      assert.notEqual(port, '0', 'the server did not start');
+    }
   }
 
   async add(item: string): Promise<void> {
@@ -161,7 +166,7 @@ describe('a live page in a browser', () => {
     });
   }
 
-  it('shows everything anew where browsers read HTML otherwise than it is written', async () => {
+  it('shows the whole view again where browsers parse HTML otherwise than written', async () => {
     const state = new State(1);
     const view = () => html`<p>${html`<div>${state.value}</div>`}</p>`;
     const { app, url } = await site({}, { states: [state], view });

@@ -116,7 +116,7 @@ describe('a browser that does not read', () => {
     await until(() => made.app.liveStats().listeners === 0);
   });
 
-  it('is cut off when it takes nothing from one sign of life to the next', async () => {
+  it('is cut off when it takes nothing from one heartbeat to the next', async () => {
     const clock = new VirtualClock();
     const made = await site({ clock, keepAliveMs: 1_000 });
     await using _app = made.app;

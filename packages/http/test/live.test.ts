@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { FastifyRequest } from 'fastify';
 import { VirtualClock } from 'spillway/testing';
-import { html, httpError, type LivePageOptions, State } from 'spillway-http';
+import { createServer, html, httpError, type LivePageOptions, State } from 'spillway-http';
 import { load, setTitle, site, until } from './fixtures/board.ts';
 import { EventReader } from './fixtures/event-reader.ts';
+import { get, Wire } from './fixtures/wire.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -24,6 +25,28 @@ describe('a live page', () => {
     assert.equal((await fetch(`${url}/_live`, { method: 'HEAD' })).status, 404);
     const body = await (await fetch(url)).text();
     assert.match(body, /<script type="module" src="\/_live\/live-client.js"><\/script>/);
+  });
+
+  it('names an address of its own host for its changes, however it was asked for', async () => {
+    await using server = await createServer({ live: {} });
+    server.app.livePage('/:a/:b/:c', {
+      states: [],
+      view: () => html`<b>here</b>`,
+      page: (region) => html`<main>${region}</main>`,
+    });
+    await server.start();
+    const asked = {
+      '/a/b/c?d=1': '/a/b/c/_live?d=1',
+      'http://evil.example/a/b/c?d=1': '/a/b/c/_live?d=1',
+      // A browser would take this one for a host; `/.` does not change the path.
+      '//evil.example/c': '/.//evil.example/c/_live',
+    };
+    for (const [address, changes] of Object.entries(asked)) {
+      using wire = await Wire.open(server);
+      wire.send(get(address));
+      const text = await wire.until('</main>');
+      assert.equal(/data-live-url="([^"]*)"/.exec(text)?.[1], changes);
+    }
   });
 
   it('sends nothing but what changed since the version that the browser names', async () => {
@@ -79,7 +102,7 @@ describe('a live page', () => {
     assert.equal((await reader.next())?.content, '<b>none</b>');
   });
 
-  it('is rendered once for all who share a key, and only when something changed', async () => {
+  it('is rendered once for all requests with a key, and only when something changed', async () => {
     const key: LivePageOptions['key'] = (request) => String(request.headers['x-user'] ?? 'all');
     const { app, url, state, renders } = await site({}, { key });
     await using _app = app;

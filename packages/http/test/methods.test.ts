@@ -53,7 +53,7 @@ describe('methods', () => {
     assert.equal(await nothing.text(), '');
   });
 
-  it('refuses a method that the path does not have, and says which it has', async () => {
+  it('refuses a method that the path does not take, and lists those it takes', async () => {
     await using server = await open();
     const response = await fetch(`${server.url}/user/1?x=/post`, { method: 'DELETE' });
     assert.equal(response.status, 405);

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
 import { askOperator, createServer, operatorSocket } from 'spillway-http';
-import { ask } from './ask.ts';
+import { type Answer, ask } from './ask.ts';
 import { until } from './fixtures/wire.ts';
 
 const token = 'correct-horse-battery-staple';
@@ -81,7 +81,7 @@ function shown(nth: number) {
 }
 
 describe('the operator’s port', () => {
-  it('lets in who shows the token, whatever else the request says', async () => {
+  it('lets requests in by the token, whatever else they say', async () => {
     await using server = await createServer({ operator: { remote: { port: 0, token } } });
     await server.start();
     const status = async (headers: Record<string, string>, path = 'stats') => {
@@ -114,18 +114,19 @@ describe('the operator’s port', () => {
   });
 });
 
-/** Configurations that people copy from the documentation of their proxy. */
-const proxies: Readonly<
-  Record<string, (port: number, upstream: number, folder: string) => string>
-> = {
-  'nginx with its recipe for WebSockets': (port, upstream, folder) => `
+/**
+ * Configurations that people copy from the documentation of their proxy. The proxy listens at a
+ * socket, since no port can be kept free for it.
+ */
+const proxies: Readonly<Record<string, (upstream: number, folder: string) => string>> = {
+  'nginx with its recipe for WebSockets': (upstream, folder) => `
     daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log ${folder}/error.log;
     events { worker_connections 64; }
     http {
       access_log off; client_body_temp_path ${folder}/b; proxy_temp_path ${folder}/p;
       fastcgi_temp_path ${folder}/f; uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s;
       server {
-        listen 127.0.0.1:${port};
+        listen unix:${folder}/proxy;
         location / {
           proxy_pass http://127.0.0.1:${upstream};
           proxy_http_version 1.1;
@@ -134,14 +135,14 @@ const proxies: Readonly<
         }
       }
     }`,
-  'HAProxy as it comes': (port, upstream) => `
+  'HAProxy as it comes': (upstream, folder) => `
     defaults
       mode http
       timeout connect 5s
       timeout client 5s
       timeout server 5s
     frontend all
-      bind 127.0.0.1:${port}
+      bind unix@${folder}/proxy
       default_backend server
     backend server
       server one 127.0.0.1:${upstream}
@@ -159,39 +160,32 @@ describe('behind a proxy on the same machine', () => {
       const operator = { socket, config: { values: { pwd: 'hunter2' }, shown: [] } };
       const server = stack.use(await createServer({ operator }));
       await server.start();
-      const port = await freePort();
       const file = join(folder, 'proxy.conf');
-      await writeFile(file, configuration(port, Number(new URL(server.url).port), folder));
+      await writeFile(file, configuration(Number(new URL(server.url).port), folder));
       const words = program === 'nginx' ? ['-c', file, '-p', folder] : ['-f', file];
       const child = spawn(program, words, { stdio: 'ignore' });
       stack.defer(() => end(child));
-      await isUp(`http://127.0.0.1:${port}/-/live`, test);
+      const askProxy = (path: string, host = 'shop.example') =>
+        ask(`http://proxy/-/${path}`, { host }, join(folder, 'proxy'));
+      await isUp(() => askProxy('live'), test);
       for (const path of secrets) {
         for (const host of ['localhost', '127.0.0.1', 'shop.example']) {
-          const { status, text } = await ask(`http://127.0.0.1:${port}/-/${path}`, { host });
+          const { status, text } = await askProxy(path, host);
           assert.equal(status, 404, `${path} for ${host}`);
           assert.ok(!text.includes('hunter2'));
         }
       }
-      const { text } = await ask(`http://127.0.0.1:${port}/-/ready`);
+      const { text } = await askProxy('ready');
       assert.equal(text, '{"ready":true}');
       assert.equal((await askOperator({ socket, path: '/-/config' })).status, 200);
     });
   }
 });
 
-async function freePort(): Promise<number> {
-  const server = createTcpServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { readonly port: number };
-  server.close();
-  return port;
-}
-
 /** Waits until the proxy answers. */
-async function isUp(url: string, { signal }: TestContext): Promise<void> {
+async function isUp(live: () => Promise<Answer>, { signal }: TestContext): Promise<void> {
   for (;;) {
-    const answer = await ask(url).catch(() => undefined);
+    const answer = await live().catch(() => undefined);
     if (answer?.status === 200) return;
     signal.throwIfAborted();
     await new Promise((resolve) => setImmediate(resolve));

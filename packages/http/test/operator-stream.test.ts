@@ -75,9 +75,12 @@ describe('the stream of stats', () => {
     const refused = await ask(server.url);
     assert.equal(refused.status, 503);
     assert.equal(JSON.parse(refused.text).error.code, 'SOCKETS_FULL');
-    const gone = [...server.sockets].map((socket) => once(socket, 'close'));
-    listeners[0]?.asked.destroy();
-    await Promise.race(gone);
+    const [{ asked: leaving }] = listeners as [(typeof listeners)[number]];
+    const port = leaving.socket?.localPort;
+    const [its] = [...server.sockets].filter(({ remotePort }) => remotePort === port);
+    const gone = once(its as Socket, 'close');
+    leaving.destroy();
+    await gone;
     assert.equal((await listen(server.url)).answer.statusCode, 200);
     for (const { asked } of listeners) asked.destroy();
   });

@@ -17,6 +17,7 @@ import {
 import { createServer, type OperatorOptions } from 'spillway-http';
 import { ask } from './ask.ts';
 import { readExposition } from './exposition-reader.ts';
+import { until } from './fixtures/wire.ts';
 
 async function open(operator: OperatorOptions = {}) {
   const server = await createServer({ operator });
@@ -230,14 +231,15 @@ describe('operator endpoints', () => {
     const inner = { queueMax: 0, deadlineMs: 1_000, parent: root };
     const lane = new Lane({ name: 'searches', limit: 2, ...inner });
     server.app.get('/slow', { config: { lane } }, async () => {
-      const until = performance.now() + 50;
-      while (performance.now() < until);
+      const endAt = performance.now() + 50;
+      while (performance.now() < endAt);
       return 'held the loop';
     });
     server.app.get('/other', { config: { lane: root } }, async () => 'other');
     server.app.get('/plain', async () => 'by the server');
     await server.start();
     await ask(`${server.url}/slow`);
+    await until(() => lane.stats.finished === 1);
     const read = async (path: string) => {
       return JSON.parse((await server.operator.app.inject(`/-/${path}`)).payload);
     };

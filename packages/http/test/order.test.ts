@@ -131,7 +131,7 @@ describe('a request to a server with every guard', () => {
     assert.equal(store.stats.records, 2);
   });
 
-  it('is answered whatever the guards would say if it is a probe or the operator', async () => {
+  it('is answered past all guards if it is a probe or comes from the operator', async () => {
     const scene = new Scene();
     await using server = await scene.open();
     using _place = await scene.lane.enter();

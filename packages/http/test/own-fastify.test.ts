@@ -7,18 +7,12 @@ import oldest from 'fastify-oldest';
 import { Lane, Service } from 'spillway';
 import { Listener } from 'spillway/connect';
 import { admission, failures } from 'spillway-http';
+import { until } from './fixtures/wire.ts';
 
 const versions: Readonly<Record<string, () => FastifyInstance>> = {
   newest: () => fastify(),
   oldest: () => oldest() as unknown as FastifyInstance,
 };
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; !condition(); tries += 1) {
-    assert.ok(tries < 500, 'it never came true');
-    await sleep(10);
-  }
-}
 
 async function open(
   t: TestContext,
@@ -46,14 +40,14 @@ const bodyOf = async (answer: Response) => {
 for (const [version, make] of Object.entries(versions)) {
   describe(`the plugins on a Fastify instance of one's own, the ${version} of its major`, () => {
     it('let requests into the lane', async (t) => {
-      const { lane, url } = await open(t, make, 5_000, async () => 'fine');
+      const { lane, url } = await open(t, make, 60_000, async () => 'fine');
       assert.equal(await (await fetch(url)).text(), 'fine');
       await until(() => lane.stats.outcomes.ok === 1);
     });
 
     it('refuse at once with 503, Retry-After and a code when the lane is full', async (t) => {
       const { promise, resolve } = Promise.withResolvers<string>();
-      const { lane, url } = await open(t, make, 5_000, () => promise);
+      const { lane, url } = await open(t, make, 60_000, () => promise);
       const first = fetch(url);
       await until(() => lane.stats.inside === 1);
       const answer = await fetch(url);
@@ -76,7 +70,7 @@ for (const [version, make] of Object.entries(versions)) {
     });
 
     it('abort the signal when the client leaves', async (t) => {
-      const { lane, url } = await open(t, make, 5_000, async (signal) => {
+      const { lane, url } = await open(t, make, 60_000, async (signal) => {
         await sleep(60_000, undefined, { signal });
         return 'nobody listens';
       });
@@ -89,7 +83,7 @@ for (const [version, make] of Object.entries(versions)) {
     });
 
     it('tell a client of an unexpected error only that there was one', async (t) => {
-      const { url } = await open(t, make, 5_000, async () => {
+      const { url } = await open(t, make, 60_000, async () => {
         throw new Error('password 1234');
       });
       const answer = await fetch(url);
@@ -100,7 +94,7 @@ for (const [version, make] of Object.entries(versions)) {
 
     it('drain as a part of a service', async (t) => {
       const { promise, resolve } = Promise.withResolvers<string>();
-      const { lane, service, url } = await open(t, make, 5_000, () => promise);
+      const { lane, service, url } = await open(t, make, 60_000, () => promise);
       const running = fetch(url);
       await until(() => lane.stats.inside === 1);
       const closed = service.close();

@@ -72,7 +72,7 @@ describe('pages', () => {
     assert.equal((await app.inject('/typed')).body, '<p>typed</p>');
   });
 
-  it('is compressed for who takes that, if it is long', async () => {
+  it('is compressed for clients that accept gzip, if it is long', async () => {
     const app = await site();
     const body = html`<p>${'long '.repeat(1_000)}</p>`;
     app.get('/long', async (_request, reply) => {

@@ -32,7 +32,7 @@ async function statuses(site: Site, paths: readonly string[], options?: Ask): Pr
 const times = (n: number, path: string) => Array<string>(n).fill(path);
 
 describe('rateGuard', () => {
-  it('says how much is left, and when to come back', async () => {
+  it('sends headers with what is left, and when to come back', async () => {
     const clock = new VirtualClock();
     await using site = await open({ clock, limits: [{ limit: 2, windowMs: 16_000 }] });
     const first = await site.ask('/');
@@ -116,7 +116,7 @@ describe('rateGuard', () => {
     assert.equal(head.status, 429);
   });
 
-  it('counts a user who is known wherever it comes from, and others by address', async () => {
+  it('counts a known user at any address, and others by address', async () => {
     await using site = await open({
       limits: [{ limit: 1, windowMs: 60_000 }],
       user: (request) => request.headers.authorization,

@@ -101,7 +101,7 @@ describe('RateLimiter', () => {
     assert.equal((await limiter.take([{ rule: wide, key: 'a' }]))?.remaining, 1);
   });
 
-  it('forgets nobody who is counted, however many come', async () => {
+  it('keeps every count in use, however many keys come', async () => {
     const clock = new VirtualClock();
     const limiter = new RateLimiter({ clock, keysMax: 100 });
     const rule = namedRule('x', { limit: 2, windowMs: 1000 });
@@ -155,7 +155,7 @@ describe('RateLimiter, shared by many', () => {
     assert.equal(await admitted(), true);
   });
 
-  it('counts anew with another window, and locks nobody out for ever', async () => {
+  it('begins a new count with another window, and locks nobody out for ever', async () => {
     const clock = new VirtualClock();
     await clock.advance(1e12);
     const store = new MemoryStore({ clock });
@@ -295,7 +295,7 @@ describe('RateLimiter, shared by many', () => {
     assert.ok(store.calls <= 6, `${store.calls} visits`);
   });
 
-  it('does as each rule says while the store is down, and counts again later', async () => {
+  it('keeps to `whenDown` while the store is down, and counts again later', async () => {
     const clock = new VirtualClock();
     const line = new FaultyStore(new MemoryStore({ clock }), { clock });
     const limiter = new RateLimiter({ store: line, clock, deadlineMs: 500 });

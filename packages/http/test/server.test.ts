@@ -110,7 +110,7 @@ describe('createServer', () => {
     // The event loop stands still until all have come, or were dropped.
     for (let last = -1; last < count; ) {
       last = Atomics.load(connected, 0);
-      if (last < count && Atomics.wait(connected, 0, last, 5_000) === 'timed-out') break;
+      if (last < count && Atomics.wait(connected, 0, last, 60_000) === 'timed-out') break;
     }
     assert.equal(Atomics.load(connected, 0), count);
     await crowd.terminate();

@@ -21,7 +21,7 @@ async function crowd(options: WebSocketHubOptions = {}) {
 }
 
 describe('a broadcast', () => {
-  it('lets the event loop turn, and reaches those who were in the room and still are', async () => {
+  it('lets the event loop turn, and reaches the members that are still in the room', async () => {
     const { scene, sockets, heard } = await crowd();
     await using _scene = scene;
     const sending = scene.hub.broadcast('room', 'hello');

@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
 import { createServer, WebSocketHub } from 'spillway-http';
 import { closeCode, nextText, Scene, settled, until } from './socket-scene.ts';
 
+/** Returns once a socket was closed for its rate: its timer then runs beside that of the hub. */
+async function untilCut(clock: VirtualClock): Promise<void> {
+  await until(() => clock.pending === 2);
+}
+
 describe('the limits of a WebSocketHub', () => {
-  it('closes with 1008 who sends too many messages, and nobody else', async () => {
+  it('closes a socket that sends too many messages with 1008, and no other', async () => {
     let handled = 0;
     const clock = new VirtualClock();
     await using scene = await Scene.open(
@@ -20,7 +26,7 @@ describe('the limits of a WebSocketHub', () => {
     const [flooder, calm] = [await scene.connect(), await scene.connect()];
     const code = closeCode(flooder);
     for (let n = 0; n < 500; n += 1) flooder.send('flood');
-    await until(() => handled === 5);
+    await untilCut(clock);
     await settled(() => handled);
     await clock.advance(1_000);
     assert.equal(await code, 1008);
@@ -43,7 +49,7 @@ describe('the limits of a WebSocketHub', () => {
       });
       const code = closeCode(client);
       for (let n = 0; n < 500; n += 1) client[kind]('content');
-      await settled(() => client.readyState);
+      await untilCut(clock);
       await clock.advance(1_000);
       assert.equal(await code, 1008);
       assert.equal(answers, kind === 'ping' ? 5 : 0);
@@ -58,7 +64,7 @@ describe('the limits of a WebSocketHub', () => {
     const client = await scene.connect();
     const code = closeCode(client);
     for (let n = 0; n < 10; n += 1) client.send('flood');
-    await settled(() => scene.hub.stats.messagesIn);
+    await untilCut(clock);
     // More than the system's buffers hold, so that some of it waits if nobody reads.
     for (let n = 0; n < 100; n += 1) client.send(Buffer.alloc(200_000));
     await settled(() => client.bufferedAmount);
@@ -89,6 +95,17 @@ describe('the limits of a WebSocketHub', () => {
       assert.equal(scene.hub.stats.messagesIn, 0);
     });
   }
+
+  it('closes with 1009 at a frame that announces more bytes than a number can hold', async () => {
+    await using scene = await Scene.open({}, {});
+    const client = await scene.connect();
+    const code = closeCode(client);
+    const { _socket: socket } = client as unknown as { readonly _socket: Socket };
+    socket.write(Buffer.from([0x82, ...new Array<number>(9).fill(0xff), 0, 0, 0, 0]));
+    assert.equal(await code, 1009);
+    await until(() => scene.hub.stats.open === 0);
+    assert.deepEqual(scene.hub.stats.closed, { size: 1 });
+  });
 
   it('takes sockets from the same host, or from the origins it was given', async () => {
     await using same = await Scene.open({}, {});

@@ -7,12 +7,8 @@ import { createServer, Operator, Routes } from 'spillway-http';
 
 describe('the log of a server', () => {
   it('has one line for each change of state, and none while nothing changes', async () => {
+    const clock = new VirtualClock();
     const lines: Record<string, unknown>[] = [];
-    const told = new EventTarget();
-    const note = (line: Record<string, unknown>) => {
-      lines.push(line);
-      told.dispatchEvent(new Event('line'));
-    };
     const nothing = () => {};
     const log = {
       level: 'warn',
@@ -20,24 +16,24 @@ describe('the log of a server', () => {
       trace: nothing,
       debug: nothing,
       info: nothing,
-      warn: note,
+      warn: (line: Record<string, unknown>) => lines.push(line),
       error: nothing,
       fatal: nothing,
       child: () => log,
     } as never;
     const panel = new Panel();
-    const breaker = new Breaker({ rule: consecutiveFailures(1) });
+    const breaker = new Breaker({ rule: consecutiveFailures(1), clock });
     panel.watch('upstream', breaker);
     const database = { name: 'database', ready: true };
-    await using server = await createServer({ log, operator: { panel, ready: [database] } });
+    await using server = await createServer({ log, clock, operator: { panel, ready: [database] } });
     await server.start();
     await assert.rejects(breaker.run(() => Promise.reject(new TypeError('fetch failed'))));
-    await once(told, 'line');
+    await clock.advance(1_000);
     assert.deepEqual(lines, [{ part: 'upstream', field: 'state', from: 'closed', to: 'open' }]);
     database.ready = false;
-    await once(told, 'line');
+    await clock.advance(1_000);
     database.ready = true;
-    await once(told, 'line');
+    await clock.advance(2_000);
     const [, away, back] = lines;
     assert.deepEqual(away, { part: 'service', field: 'unready', from: [], to: ['database'] });
     assert.deepEqual(back, { part: 'service', field: 'unready', from: ['database'], to: [] });

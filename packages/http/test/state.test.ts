@@ -54,7 +54,7 @@ describe('State', () => {
     assert.deepEqual([state.value, state.version, told], [cart(), 0, 0]);
   });
 
-  it('tells each who subscribed once of all changes of one turn', async () => {
+  it('calls each subscriber once for all changes of one turn', async () => {
     const state = new State({ count: 0 });
     const told: number[] = [];
     const note = () => told.push(state.value.count);
@@ -76,7 +76,7 @@ describe('State', () => {
     assert.deepEqual([state.version, state.listeners], [101, 1]);
   });
 
-  it('does not tell one who left while the others were told', async () => {
+  it('does not call a subscriber that left while others were called', async () => {
     const state = new State(0);
     const told: string[] = [];
     using _first = state.subscribe(() => {

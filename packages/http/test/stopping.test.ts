@@ -12,7 +12,7 @@ describe('stopping', () => {
   it('finishes what runs, refuses what comes, and ends idle connections', async () => {
     const work = Promise.withResolvers<string>();
     const lane = new Lane({ name: 'x', limit: 9, queueMax: 9, deadlineMs: 60_000 });
-    const server = await createServer({ lane });
+    const server = await createServer({ lane, closeMsMax: 60_000 });
     server.app.get('/', () => work.promise);
     server.app.get('/quick', async () => 'quick');
     const service = new Service({ parts: [server] });
@@ -42,7 +42,7 @@ describe('stopping', () => {
   it('refuses a request that comes while it stops, and closes its connection', async () => {
     const work = Promise.withResolvers<string>();
     const lane = new Lane({ name: 'x', limit: 9, queueMax: 9, deadlineMs: 60_000 });
-    const server = await createServer({ lane });
+    const server = await createServer({ lane, closeMsMax: 60_000 });
     server.app.get('/', () => work.promise);
     await server.start();
     using wire = await Wire.open(server);

@@ -195,7 +195,7 @@ describe('StoreChannel', () => {
     );
   });
 
-  it('says how many one lost that is too far behind, and goes on with the rest', async () => {
+  it('tells a late subscriber how many messages it lost, and goes on with the rest', async () => {
     const clock = new VirtualClock();
     const memory = new MemoryStore({ clock });
     // A store without `watch`, which is looked at when all has been said.
@@ -214,7 +214,7 @@ describe('StoreChannel', () => {
     assert.equal(channel.stats.lost, 476);
   });
 
-  it('says what was lost to one that could not reach the store for a minute', async () => {
+  it('reports losses to a subscriber that could not reach the store for a minute', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });
     let isDown = false;
@@ -239,7 +239,7 @@ describe('StoreChannel', () => {
     assert.ok(far.stats.failures > 100);
   });
 
-  it('takes nothing for a message that was overwritten while it looked', async () => {
+  it('counts a message as lost that was overwritten while it was read', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });
     await using near = new StoreChannel({ store, clock, queueMax: 2_000 });
@@ -262,7 +262,7 @@ describe('StoreChannel', () => {
     assert.deepEqual(ear.heard, [10, ...numbers(10, 1_034)]);
   });
 
-  it('says that nobody knows what was lost when the store was emptied', async () => {
+  it('reports an unknown number of losses when the store was emptied', async () => {
     const clock = new VirtualClock();
     const store = new MemoryStore({ clock });
     await using channel = new StoreChannel({ store, clock });

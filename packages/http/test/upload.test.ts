@@ -85,7 +85,7 @@ describe('an upload', () => {
     }
   });
 
-  it('replaces the file whole, and says what has come', async () => {
+  it('replaces the whole file, and gives its size and hash', async () => {
     await using scene = await Scene.open();
     await writeFile(join(scene.folder, 'file'), 'old');
     const bytes = Buffer.alloc(100_000, 'new');
@@ -123,7 +123,7 @@ describe('an upload', () => {
     assert.deepEqual(await readdir(scene.folder), ['file']);
   });
 
-  it('that says it is too long is refused before a byte is read', async () => {
+  it('of a declared length above the limit is refused before a byte is read', async () => {
     await using scene = await Scene.open();
     const answer = await text(await scene.put('Content-Length: 100001', ''));
     assert.match(answer, /^HTTP\/1.1 413/);

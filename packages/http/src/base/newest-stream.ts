@@ -3,15 +3,15 @@ import type { Clock } from 'spillway';
 import { repeat } from './repeat.ts';
 import { Sweep } from './sweep.ts';
 
-/** A comment line: it shows a client of server-sent events that the connection is alive. */
-const signOfLife = ':\n\n';
+/** A comment of server-sent events, which shows the client that the connection is alive. */
+const heartbeat = ':\n\n';
 
 /** Gives the newest event that a reader has not seen, or undefined when there is none. */
 type Next = () => string | undefined;
 
 /**
- * A stream of server-sent events whose reader skips to the newest state. Nothing is made before
- * the connection can take it, so that a slow reader misses states and costs no memory.
+ * A stream of server-sent events whose reader skips to the newest state. An event is made only
+ * when the connection can take it: a slow reader skips states and costs no memory.
  */
 export class NewestStream extends Readable {
   readonly #next: Next;
@@ -20,12 +20,12 @@ export class NewestStream extends Readable {
   #missed = 0;
 
   constructor(next: Next, missedMax: number) {
-    // With a mark of 0 nothing is asked for while the connection is full.
+    // With a high-water mark of 0 nothing is read while the buffer of the connection is full.
     super({ highWaterMark: 0 });
     this.#next = next;
     this.#missedMax = missedMax;
     // The client learns at once that it is connected.
-    this.push(signOfLife);
+    this.push(heartbeat);
   }
 
   /** Sends the newest event if the reader can take it now. */
@@ -34,10 +34,10 @@ export class NewestStream extends Readable {
     if (event !== undefined) this.#send(event);
   }
 
-  /** Sends the newest event, or a sign of life; cuts off a reader that is stuck. */
+  /** Sends the newest event, or a heartbeat; cuts off a reader that is stuck. */
   beat(): void {
     if (this.#isWanted) {
-      this.#send(this.#next() ?? signOfLife);
+      this.#send(this.#next() ?? heartbeat);
       return;
     }
     this.#missed += 1;
@@ -65,7 +65,7 @@ interface NewestStreamsOptions {
   readonly onBeat?: () => void;
 }
 
-/** The open streams of one source: one timer beats all of them, while there is one. */
+/** The open streams of one source; one timer serves all, and stops with the last of them. */
 export class NewestStreams {
   readonly #options: NewestStreamsOptions;
   readonly #open = new Set<NewestStream>();

@@ -21,7 +21,7 @@ const commonTypes: readonly string[] = [
 /** Refuses a body that is declared too large (413) or of a wrong type (415) before it is read. */
 export function bodyGuard(app: FastifyInstance, types: readonly string[] = commonTypes): Guard {
   app.server.on('checkContinue', (request, response) => {
-    askWhenRead(request, response);
+    continueWhenRead(request, response);
     app.routing(request, response);
   });
   const { bodyLimit: usualLimit = Infinity } = app.initialConfig;
@@ -42,8 +42,8 @@ export function bodyGuard(app: FastifyInstance, types: readonly string[] = commo
   };
 }
 
-/** A client that waits to be asked for its body is asked when somebody begins to read it. */
-function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
+/** Sends `100 Continue` to a client that waits for it, once somebody begins to read the body. */
+function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const read = request._read;
   request._read = (size) => {
     request._read = read;

@@ -11,7 +11,7 @@ export function answerUnrouted(app: FastifyInstance): void {
     });
     return methods.length > 0 ? [...new Set([...methods, 'OPTIONS'])].sort() : [];
   };
-  // Before the body is read: nobody wants it.
+  // As a hook, it answers before the body is read.
   const onRequest: onRequestHookHandler = (request, reply, done) => {
     const [path = '/'] = request.url.split('?', 1);
     const methods = allowed(path);
@@ -30,8 +30,8 @@ export function answerUnrouted(app: FastifyInstance): void {
 }
 
 /**
- * The payload of an answer to HEAD. Fastify would read a stream to its end, which costs as much as
- * it is long, for ever if it has no end; an empty one in its place costs nothing.
+ * The payload of an answer to HEAD. Fastify would read a stream to its end, however long it is;
+ * an empty stream in its place costs nothing.
  */
 export function withoutBody(reply: FastifyReply, payload: unknown): unknown {
   if (payload instanceof Response) {

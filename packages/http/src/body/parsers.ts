@@ -42,19 +42,19 @@ function endOfString(text: string, from: number): number {
   return text.length;
 }
 
-/** More than any form has: each costs many times the bytes that it came in. */
+/** More fields than any form has: each costs many times the bytes that it came in. */
 const fieldsMax = 1_000;
 
-/** The fields by name, all texts: a list where a name comes more than once. */
+/** The fields of a form by name, all texts; a list where a name comes more than once. */
 export function formFields(text: string): Readonly<Record<string, string | string[]>> {
-  // Names are what a stranger says: none of them may be found on a prototype.
+  // Counted first: URLSearchParams takes seconds for half a million fields (2026-11).
+  const isTooLong = text.matchAll(/[^&]+/g).drop(fieldsMax).next().done === false;
+  if (isTooLong) {
+    throw httpError('BODY_INVALID', `a form may have ${fieldsMax} fields at most`);
+  }
+  // Strangers choose the names: none of them may be found on a prototype.
   const fields: Record<string, string | string[]> = Object.create(null);
-  let count = 0;
   for (const [name, value] of new URLSearchParams(text)) {
-    count += 1;
-    if (count > fieldsMax) {
-      throw httpError('BODY_INVALID', `a form may have ${fieldsMax} fields at most`);
-    }
     const known = fields[name];
     if (known === undefined) fields[name] = value;
     else if (typeof known === 'string') fields[name] = [known, value];

@@ -20,9 +20,9 @@ declare module 'fastify' {
     readonly noteFailure: (error: unknown, reply: FastifyReply) => Failure;
   }
   interface FastifyReply {
-    /** Its hooks have begun to run. */
+    /** True once its `onSend` hooks have begun to run. */
     isSending: boolean;
-    /** The answer to give if all goes wrong. */
+    /** The failure that is sent if a hook or a header of the answer fails as well. */
     failure: { readonly status: number; readonly type: string; readonly body: string } | null;
   }
 }
@@ -36,7 +36,7 @@ export interface FailuresOptions {
 
 const pageType = 'text/html; charset=utf-8';
 
-/** Headers that describe the answer that was to be, and not the failure. */
+/** Headers that describe the intended answer and would be wrong on a failure. */
 const headersOfAnswer = ['content-disposition', 'content-encoding', 'etag', 'last-modified'];
 
 /**
@@ -62,7 +62,7 @@ export class Failures {
     this.#handler = app.errorHandler;
   }
 
-  /** Tells the client of a failure, with all hooks of an answer, and keeps it for the operator. */
+  /** Sends a failure to the client, with all hooks of an answer, and keeps it for the operator. */
   answer(error: unknown, reply: FastifyReply): void {
     const { request } = reply;
     // The deadline has answered already.
@@ -80,8 +80,8 @@ export class Failures {
   }
 
   /**
-   * Tells the client of a guard's refusal, at the least cost: past the hooks of an answer, since
-   * nothing was begun, and a server that refuses has the most to do.
+   * Sends the refusal of a guard at the lowest cost, without the hooks of an answer: nothing was
+   * begun, and a server that refuses requests is a busy one.
    */
   refuse(error: unknown, reply: FastifyReply, config: FastifyContextConfig): void {
     const { raw, request } = reply;
@@ -99,7 +99,7 @@ export class Failures {
     const body = failureBody(failure, request.id);
     refuseBody(reply);
     const lines: string[] = [];
-    // Those of every answer, and those that guards have set.
+    // The headers of every answer, and those that guards have set.
     const headers = reply.getHeaders();
     for (const name in headers) lines.push(name, String(headers[name]));
     for (const name in failure.headers) lines.push(name, String(failure.headers[name]));
@@ -110,7 +110,7 @@ export class Failures {
     this.#options.routes.refused(config.numbers, failure.status);
   }
 
-  /** Answers past all hooks if a hook or a header of the answer has failed; true if it did. */
+  /** Answers without hooks if a hook or a header of the answer has failed; true if it did. */
   answersAgain(reply: FastifyReply): boolean {
     // Running all hooks again would end in Fastify's own answer, which shows the error to clients.
     const { failure } = reply;
@@ -125,7 +125,7 @@ export class Failures {
       try {
         if (value !== undefined) raw.setHeader(name, value);
       } catch {
-        // It cannot be sent: that may be the header that has failed.
+        // This may be the header that has failed: it is left out.
       }
     }
     raw.statusCode = status;
@@ -136,7 +136,7 @@ export class Failures {
   #note(error: unknown, reply: FastifyReply): Failure {
     const { bodyLimit, url } = reply.request.routeOptions;
     const failure = failureOf(error, bodyLimit);
-    // A client that has gone is the reason, mostly. Only hooks hear of the answer.
+    // Most failures after the client has gone follow from that, and are not worth keeping.
     if (!reply.raw.destroyed) this.#keep(error, failure, reply, url);
     return failure;
   }

@@ -33,7 +33,7 @@ interface Thrown {
   readonly validationContext?: string;
 }
 
-/** The failure that a client is told, Fastify's under our codes; `bodyLimit` is the route's. */
+/** The failure as the client is told it, with a code of ours; `bodyLimit` is that of the route. */
 export function failureOf(error: unknown, bodyLimit?: number): Failure {
   if (error instanceof SpillwayError) return toldFailure(error);
   const thrown: Thrown = Object(error);

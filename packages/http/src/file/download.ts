@@ -32,18 +32,16 @@ export function download(reply: FastifyReply, options: Download): FastifyReply {
   if (etag !== undefined) reply.header('etag', etag);
   if (lastModified !== undefined) reply.header('last-modified', lastModified);
   const { headers, method } = reply.request;
-  const verdict = evaluate(headers, { etag, lastModified });
+  const validators = { etag, lastModified };
+  const verdict = evaluate(headers, validators);
   if (verdict !== 'send') abandon(body);
   if (verdict === 'failed') throw httpError('PRECONDITION_FAILED', 'it is another version');
-  if (verdict === 'unchanged')
+  if (verdict === 'unchanged') {
     return method === 'HEAD' ? empty(reply, 304) : reply.code(304).send();
+  }
   if (!Array.isArray(body)) return sendStream(reply, options, body as PieceSource);
-  return sendPieces(
-    reply,
-    options,
-    body,
-    isRangeFresh(headers['if-range'], { etag, lastModified }),
-  );
+  const isFresh = isRangeFresh(headers['if-range'], validators);
+  return sendPieces(reply, options, body, isFresh);
 }
 
 function sendStream(reply: FastifyReply, options: Download, source: PieceSource): FastifyReply {

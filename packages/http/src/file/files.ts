@@ -1,7 +1,6 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, sep } from 'node:path';
-import type { Readable } from 'node:stream';
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';
 import { instance, integer, or, settle, word } from 'spillway/internal';
@@ -52,12 +51,7 @@ export async function fileDownload(root: string, name: string): Promise<Download
   return { body: [piece], version, modifiedAt: Number(stats.mtimeMs) };
 }
 
-async function openFile(
-  path: string,
-  version: string,
-  start: number,
-  end: number,
-): Promise<Readable> {
+async function openFile(path: string, version: string, start: number, end: number) {
   const handle = await open(path, flags);
   try {
     const stats = await handle.stat({ bigint: true });

@@ -43,8 +43,8 @@ export interface Received {
 }
 
 /**
- * Makes the body the file at `path`, whole or not at all, in constant memory: when this resolves it
- * is on disk and has replaced an older file. The route must be in a scope with `uploads`.
+ * Stores the body as the file at `path`, whole or not at all, in constant memory. Once it resolves,
+ * the file is on disk and has replaced an older one. The route must be in a scope with `uploads`.
  */
 export async function receive(
   request: FastifyRequest,
@@ -70,16 +70,12 @@ export async function receive(
 }
 
 /** Writes all of a body into a new file, and returns once it is on disk. */
-async function stage(
-  body: Readable,
-  path: string,
-  { bytesMax, signal }: ReceiveOptions,
-): Promise<Omit<Received, 'path'>> {
-  signal?.throwIfAborted();
+async function stage(body: Readable, path: string, options: ReceiveOptions) {
+  options.signal?.throwIfAborted();
   const handle = await open(path, 'wx');
   const hash = createHash('sha256');
   try {
-    const bytes = await write(body, handle, hash, { bytesMax, signal });
+    const bytes = await write(body, handle, hash, options);
     await handle.sync();
     return { bytes, sha256: hash.digest('hex') };
   } finally {
@@ -87,12 +83,8 @@ async function stage(
   }
 }
 
-async function write(
-  body: Readable,
-  handle: FileHandle,
-  hash: Hash,
-  { bytesMax, signal }: ReceiveOptions,
-): Promise<number> {
+async function write(body: Readable, handle: FileHandle, hash: Hash, options: ReceiveOptions) {
+  const { bytesMax, signal } = options;
   // The iterator is never returned: that would cut the connection before the answer.
   const chunks = body.iterator();
   let bytes = 0;

@@ -45,12 +45,12 @@ declare module 'fastify' {
     readonly idempotency?: boolean | undefined;
   }
   interface FastifyRequest {
-    /** The right to do what the request's key stands for, until it is answered. */
+    /** The exclusive right to do the work of the request's key, until it is answered. */
     idempotencyClaim: IdempotencyClaim | null;
     /**
-     * The changes that keep an answer under the key of this request. A handler that commits them
-     * with its own changes to the same store, or by `commitIn` with the rows of its transaction,
-     * has done its work once, whatever crashes when; its answer must be the same. None without key.
+     * Gives the changes that keep an answer under the key of this request; none without a key. A
+     * handler that commits them with its own changes to the same store, or by `commitIn` with the
+     * rows of its transaction, does its work once, whatever crashes. It must answer the same then.
      */
     keepAnswer(answer: KeptAnswer): readonly StoreChange[];
   }
@@ -102,11 +102,11 @@ export interface IdempotencyOptions {
   readonly random?: Random | undefined;
 }
 
-/** Statuses of answers that may differ once the client logs in or tries later: never kept. */
+/** Statuses that may change once the client logs in or tries later: never kept. */
 const passing = new Set([401, 403, 408, 425, 429]);
 const changing = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const dayMs = 86_400_000;
-/** Headers of one answer, its connection or its client, which are not kept with the result. */
+/** Headers that belong to one answer, connection or client, and are not kept. */
 const notKept =
   /^(connection|content-length|date|keep-alive|ratelimit-.*|set-cookie|transfer-.*|x-request-id)$/;
 

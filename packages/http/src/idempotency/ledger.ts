@@ -75,7 +75,7 @@ export class IdempotencyLedger {
           return { value: { record, by, print, since, version: 0 }, changes: [change] };
         }
         const known = seen.value as unknown as KeyRecord;
-        // The claim is its own: the answer of the store to it was lost.
+        // The claim is ours: the answer of the store to its commit was lost.
         if (known.by === by) return { value: { record, version: seen.version, ...known } };
         return { value: stateOf(known, print, since, runMsMax) };
       },
@@ -116,7 +116,7 @@ function stateOf(known: KeyRecord, print: string, now: number, runMsMax: number)
   if (known.answer !== undefined) return { kind: 'done', answer: known.answer };
   const ranMs = now - known.since;
   if (ranMs >= runMsMax) return { kind: 'lost' };
-  // It may take as long again as it has taken; after its instance died, until the claim is void.
+  // It may run as long again as it has run; if its instance died, until the claim is void.
   const retryAfterMs = Math.min(Math.max(1_000, ranMs), runMsMax - ranMs);
   return { kind: 'running', retryAfterMs };
 }

@@ -43,7 +43,7 @@ export interface ActionsOptions {
   readonly panel: Panel;
   /** Lanes that routes enter. */
   readonly lanes: () => Iterable<Lane>;
-  /** Told of each action that was done. */
+  /** Called with each action that was done. */
   readonly tell: (action: OperatorAction) => void;
 }
 
@@ -69,7 +69,7 @@ export class Actions {
     });
   }
 
-  /** Adds `POST /-/actions`, which changes a part and writes who did it. */
+  /** Adds `POST /-/actions`, which changes a part and logs who did it. */
   declare(app: FastifyInstance): void {
     const schema = { body: actionSchema };
     app.post<{ Body: OperatorAction }>('/-/actions', { schema }, async ({ body }) => {
@@ -100,8 +100,8 @@ export class Actions {
   }
 
   /**
-   * Parts by their names: of the panel, those inside them by the name of their place, as the
-   * console shows them, and lanes that routes enter with those around them.
+   * Parts by their names: those of the panel; parts inside them, named by their place as the
+   * console shows them; and the lanes that routes enter, with their parents.
    */
   *#named(): Generator<[name: string, part: unknown]> {
     const { panel, lanes } = this.#options;

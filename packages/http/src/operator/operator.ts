@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, RequestListener, Server } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import {
@@ -71,7 +71,7 @@ export interface OperatorSources {
   readonly clock: Clock;
   /** Gives the public address of the server. @default unknown */
   readonly url?: (() => string | undefined) | undefined;
-  /** Told of each change of state and each action of an operator. @default nobody */
+  /** Called with each change of state and each action of an operator. @default nothing */
   readonly tell?: ((change: StateChange | OperatorAction) => void) | undefined;
 }
 
@@ -336,11 +336,11 @@ function shownConfig({ values, shown }: ShownConfig = { values: {}, shown: [] })
 }
 
 function withToken(handler: RequestListener, token: string): RequestListener {
-  // Only the hash is kept and compared: equally long whatever is sent, and of no use if read.
-  const expected = sha256(token);
+  // Hashes are compared: they have equal lengths, and the token itself is not kept.
+  const expected = hash('sha256', token, 'buffer');
   return (request: IncomingMessage, response) => {
     const [, sent = ''] = /^bearer +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? [];
-    if (timingSafeEqual(sha256(sent), expected)) {
+    if (timingSafeEqual(hash('sha256', sent, 'buffer'), expected)) {
       handler(request, response);
       return;
     }
@@ -348,8 +348,4 @@ function withToken(handler: RequestListener, token: string): RequestListener {
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
     response.end(JSON.stringify({ ok: false, error: { code, message } }));
   };
-}
-
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }

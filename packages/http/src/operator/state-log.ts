@@ -11,7 +11,7 @@ import type {
 import { callHook } from 'spillway/internal';
 import { repeat } from '../base/repeat.ts';
 
-/** A change of state that an operator has to hear of. */
+/** A change of state that is logged for operators. */
 export interface StateChange {
   readonly part: string;
   readonly field: string;
@@ -30,7 +30,7 @@ interface Watched {
   readonly sqlite: SqliteFileStats;
 }
 
-/** The fields whose every change is told, by the kind of the stats. */
+/** The fields whose changes are reported, by the kind of the stats. */
 const fields: Readonly<Record<string, readonly string[]>> = {
   breaker: ['state'],
   document: ['full'],
@@ -40,7 +40,7 @@ const fields: Readonly<Record<string, readonly string[]>> = {
   sqlite: ['restarts', 'full'],
 } satisfies { [Kind in keyof Watched]: readonly (keyof Watched[Kind])[] };
 
-const lookMs = 1_000;
+const checkMs = 1_000;
 
 interface StateLogOptions {
   readonly panel: Panel;
@@ -51,12 +51,12 @@ interface StateLogOptions {
 }
 
 /**
- * Tells of changes of state: parts that are no longer ready or ready again, breakers, leases, full
+ * Reports changes of state: parts that are no longer ready or ready again, breakers, leases, full
  * disks, workers that were replaced. It compares stats once a second, so that parts need not log.
  */
 export class StateLog implements Disposable {
   readonly #options: StateLogOptions;
-  /** Value of each field that is told, by its part and name. */
+  /** Value of each reported field, by its part and name. */
   #seen: ReadonlyMap<string, unknown>;
   readonly #timer: Disposable;
 
@@ -64,14 +64,14 @@ export class StateLog implements Disposable {
     this.#options = options;
     // Parts that are still starting are no news.
     this.#seen = new Map(this.#read([]));
-    this.#timer = repeat(options.clock, lookMs, () => callHook(() => this.#look()));
+    this.#timer = repeat(options.clock, checkMs, () => callHook(() => this.#check()));
   }
 
   [Symbol.dispose](): void {
     this.#timer[Symbol.dispose]();
   }
 
-  #look(): void {
+  #check(): void {
     const { unready, faults, tell } = this.#options;
     const before = this.#seen;
     this.#seen = new Map(this.#read(unready()));

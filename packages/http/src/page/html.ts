@@ -112,7 +112,7 @@ function refusal(why: string, value: unknown): Error {
   return new AssertionError({ message: `html: ${why}, got ${got}` });
 }
 
-/** Well-formed and without NUL, which HTML cannot say: so the page and a patch say the same. */
+/** Replaces what HTML cannot express, so that a page and a patch show the same text. */
 function clean(text: string): string {
   return suspect.test(text) ? text.toWellFormed().replaceAll('\0', '\ufffd') : text;
 }

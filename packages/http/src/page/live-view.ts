@@ -13,7 +13,7 @@ export interface Observable {
   subscribe(listener: () => void): Disposable;
 }
 
-/** Browsers from which changes come less often, and by how much for each more, in ms. */
+/** Above this many browsers, the interval between changes grows with each of them, in ms. */
 const crowdFrom = 500;
 const perListenerMs = 2;
 
@@ -32,7 +32,7 @@ export interface LiveViewOptions {
   /** Shortest time between two versions that are sent, in milliseconds. */
   readonly intervalMs: number;
   readonly clock: Clock;
-  /** Called with how much more text is kept than before, or less. */
+  /** Called with the growth of all text that is kept, which may be negative. */
   readonly onKept: (length: number) => void;
   /** Called after a change of state was rendered and sent. */
   readonly onRefreshed: () => void;

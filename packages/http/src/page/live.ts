@@ -75,7 +75,7 @@ function addPage(
   app.get(path, route, async (request, reply) => {
     const { version, text } = views.render(...viewOf(request));
     // The text is not a part of this template, so that its marks are the region's own.
-    const region = html`<div data-live-url="${changesUrl(request.url)}"
+    const region = html`<div data-live-url="${changesUrl(pathOf(request.url))}"
  data-live-version="${version}">${new Raw(text)}</div>
 <script type="module" src="${scriptUrl}"></script>`;
     return await page(region, request, reply);
@@ -96,6 +96,12 @@ function addPage(
   });
 }
 
+/** The path and query of a request, as an address that cannot lead to another host. */
+function pathOf(url: string): string {
+  return url.replace(/^[a-z]+:\/\/[^/?]*/i, '').replace(/^\/\//, '/.//');
+}
+
+/** The address of a page's changes. */
 function changesUrl(url: string): string {
   return url.replace(/\/?(\?|$)/, `/${below}$1`);
 }
@@ -114,7 +120,7 @@ export interface LiveOptions {
   readonly lengthMax?: number | undefined;
   /** Shortest time between two changes of a view, in ms. An integer from 0. @default 50 */
   readonly intervalMs?: number | undefined;
-  /** Milliseconds between signs of life. An integer, 1,000 to 20,000. @default 15_000 */
+  /** Milliseconds between heartbeats. An integer, 1,000 to 20,000. @default 15_000 */
   readonly keepAliveMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }

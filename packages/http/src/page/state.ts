@@ -56,11 +56,7 @@ export class State<T> {
     // A new function, so that the same listener may subscribe twice.
     const own = () => listener();
     this.#listeners.add(own);
-    return {
-      [Symbol.dispose]: () => {
-        this.#listeners.delete(own);
-      },
-    };
+    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
   }
 
   #show(text: string): void {

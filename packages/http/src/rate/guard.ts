@@ -36,8 +36,8 @@ export interface RateGuardOptions extends RateLimiterOptions {
   readonly limits?: readonly RateRule[] | undefined;
   /**
    * Gives the proven user of a request; undefined if there is none, which is counted by address.
-   * The address is the one that Fastify gives: headers of proxies count only if its `trustProxy`
-   * says so. @default every request is counted by address
+   * The address is the one that Fastify gives: headers of proxies count only by its `trustProxy`.
+   * @default every request is counted by address
    */
   readonly user?: UserOf | undefined;
 }

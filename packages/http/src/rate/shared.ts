@@ -12,7 +12,7 @@ export interface SharedCount {
   /** Requests that the store has counted already, to be admitted here until `budgetEndsAt`. */
   budget: number;
   budgetEndsAt: number;
-  /** Requests to budget beyond those that wait: grows while budgets are used up. */
+  /** Budget to ask for beyond the requests that wait: grows while budgets are used up. */
   ahead: number;
   /** Time before which the store is known to have no room. */
   refusedUntil: number;
@@ -35,7 +35,7 @@ const margin = 0.1;
  *     winners: admitted  <── admitted: 3, budget: 5
  *     requests that came meanwhile, and later ones: admitted on the budget, until it ends
  *     budget used up: the next request waits, and asks for more ahead
- *     no room         <── retryAt: all who wait, and who come before, are refused here
+ *     no room         <── retryAt: all that wait, and all that come before, are refused here
  *
  * Requests on a budget are counted as if they came when it ends, so that no window ever sees more
  * than the limit, whenever a budget is used. The unused part of a budget is lost.
@@ -73,7 +73,7 @@ export class SharedRate {
     }
     if (now < count.refusedUntil) return refused(count.refusedUntil - now);
     if (now < this.#downUntil) return this.#withoutStore(rule, entry);
-    // A window admits no more than those who wait already: the next ones are refused at once.
+    // As many wait as a window admits: the next ones are refused at once.
     if (count.waiters.length >= rule.rule.limit) return refused(this.#link.deadlineMs);
     const { promise, resolve } = Promise.withResolvers<RateVerdict>();
     count.waiters.push(resolve);
@@ -81,7 +81,7 @@ export class SharedRate {
     return promise;
   };
 
-  /** One visit at a time for each key; whoever comes meanwhile is counted by the next. */
+  /** Visits the store for one key; requests that come meanwhile are counted by the next visit. */
   async #serve(rule: NamedRule, entry: RateEntry, count: SharedCount): Promise<void> {
     count.isVisiting = true;
     entry.freeAt = Infinity;
@@ -106,7 +106,7 @@ export class SharedRate {
     const name = `${this.#prefix}${windowMs}/${entry.name}`;
     const seen = await this.#link.apply(name, chargeRate, wish);
     const grant = seen.answer as RateGrant;
-    // The store was asked after `sentAt`, so its moments do not come earlier here than this.
+    // The store answered after `sentAt`, so its times are no earlier than this on our clock.
     const here = (storeMs: number) => seen.sentAt + (storeMs - seen.now);
     count.budget = grant.budget;
     count.budgetEndsAt = seen.sentAt + grant.budgetMs * (1 - margin);

@@ -15,7 +15,7 @@ export interface RateEntry {
 
 /** Entries of each rule that new keys share while the table is full. */
 const cells = 256;
-/** Entries that each new key examines, to drop those that are over. */
+/** Entries that are examined for each new key, to drop expired ones. */
 const steps = 8;
 
 /**

@@ -27,8 +27,8 @@ declare module 'fastify' {
 const inherited = new WeakSet<object>();
 
 /**
- * Says which lane the routes of a scope take: `await scope.register(admission, { lane });`. On a
- * Fastify instance of your own it also is what lets requests in: register it before the routes.
+ * Sets the lane of all routes of a scope: `await scope.register(admission, { lane });`. On a
+ * Fastify instance of your own it also admits the requests: register it before the routes.
  */
 export const admission: FastifyPluginAsync<AdmissionOptions> = plugin(
   'admission',
@@ -53,9 +53,9 @@ export interface LaneGuardOptions {
 
 /** Upper bounds of the lane of a route that names none; the lane adapts below them. */
 const ownLane = { limit: 256, queueMax: 2_048, deadlineMs: 20_000 };
-/** Requests at once in all lanes of that kind together. */
+/** Requests at once in all those lanes together. */
 const rootLimit = 1_024;
-/** Routes with a permit of their own in the root. */
+/** Routes that have a guaranteed permit in the root. */
 const promisedMax = rootLimit / 2;
 
 /**
@@ -65,7 +65,7 @@ const promisedMax = rootLimit / 2;
 export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guard {
   const { lane: given, routes, clock } = options;
   const { limit, queueMax, deadlineMs } = ownLane;
-  // It protects the process, whatever the routes call: their own lanes find what those bear.
+  // The root protects the process; the lane of a route adapts to what the route calls.
   const all = { fixed: rootLimit };
   const root = given ?? new Lane({ name: 'routes', limit: all, queueMax, deadlineMs, clock });
   const byLane = new Map<Lane, LaneRequests>();
@@ -83,7 +83,7 @@ export function laneGuard(app: FastifyInstance, options: LaneGuardOptions): Guar
     routes.giveLanes((name, promised, domain) => {
       // A permit of its own keeps a route open while all other routes are slow.
       const guaranteed = promised < promisedMax ? 1 : 0;
-      // The permits of a stream are held for as long as it flows, which says nothing of load.
+      // A stream holds its permit for as long as it flows, which says nothing about the load.
       const bound = domain === 'stream' ? { fixed: limit } : limit;
       return new Lane({ name, limit: bound, queueMax, deadlineMs, parent: root, guaranteed });
     });

@@ -23,7 +23,7 @@ export function answerClientError(
   // After a whole request, or in the middle of an answer, ours would be taken for that answer.
   const isFree = !answer || !(answer.headersSent || answer.req.complete);
   if (error.code !== 'ECONNRESET' && isFree) {
-    const [name, text] = codes[error.code ?? ''] ?? ['REQUEST_INVALID', 'this is no HTTP request'];
+    const [name, text] = codes[error.code ?? ''] ?? ['REQUEST_INVALID', 'this is not HTTP'];
     write(socket, httpError(name, text));
   }
   socket.destroySoon();
@@ -36,7 +36,7 @@ export function refuseConnect(_request: unknown, socket: Duplex & Answering): vo
     socket.destroy();
     return;
   }
-  write(socket, httpError('METHOD_REFUSED', 'this server is no proxy'), 'allow: \r\n');
+  write(socket, httpError('METHOD_REFUSED', 'this server is not a proxy'), 'allow: \r\n');
   socket.end(() => socket.destroy());
 }
 

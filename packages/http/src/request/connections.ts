@@ -11,20 +11,20 @@ export interface ConnectionsOptions {
   readonly perAddressMax: number;
   /** Milliseconds that running requests may go on once the server closes. */
   readonly closeMsMax: number;
-  /** Milliseconds between the fall of readiness and the end of service. */
+  /** Milliseconds for which a closing server reports that it is not ready but still answers. */
   readonly lameDuckMs: number;
   readonly clock: Clock;
 }
 
-/** Milliseconds between two looks for connections that have fallen idle. */
-const lookMs = 20;
+/** Milliseconds between two checks for connections that have become idle. */
+const checkMs = 20;
 /** Requests of one connection that may wait behind the one that is answered. */
 const pipelinedMax = 16;
 
 /**
- * The connections of a server: their number by address, the requests that wait on each, and their
- * end. A server that closes first says that it is not ready and goes on; then it refuses new
- * requests, ends idle connections, and cuts those that are busy at the limit.
+ * Counts the connections of a server by address and the requests that wait on each, and ends them.
+ * A closing server first reports that it is not ready but still answers; then it refuses new
+ * requests, ends idle connections, and at the time limit cuts those that are busy.
  */
 export class Connections implements Disposable {
   readonly #server: Server;
@@ -41,7 +41,7 @@ export class Connections implements Disposable {
     server.on('connection', (socket: Socket) => this.#keep(socket));
   }
 
-  /** True if balancers should send new requests elsewhere. */
+  /** True if load balancers should send new requests elsewhere. */
   get isFading(): boolean {
     return this.#state !== 'open';
   }
@@ -59,7 +59,7 @@ export class Connections implements Disposable {
     if (hasTwoHosts(rawHeaders)) {
       return httpError('REQUEST_INVALID', 'the request names two hosts');
     }
-    // An answer that has no socket yet waits for others of its connection.
+    // An answer without a socket waits behind earlier ones of its connection.
     if (raw.socket !== null) return;
     const count = (this.#pipelined.get(socket) ?? 0) + 1;
     if (count > pipelinedMax) {
@@ -69,7 +69,7 @@ export class Connections implements Disposable {
     raw.once('close', () => this.#pipelined.set(socket, (this.#pipelined.get(socket) ?? 1) - 1));
   };
 
-  /** Says that the server is not ready, and resolves when balancers had time to notice. */
+  /** Marks the server as not ready; resolves when load balancers have had time to notice. */
   async fade(signal: AbortSignal): Promise<void> {
     if (this.#state === 'open') this.#state = 'fading';
     const { lameDuckMs, clock } = this.#options;
@@ -86,14 +86,14 @@ export class Connections implements Disposable {
     this.#state = 'closing';
     const { clock, closeMsMax } = this.#options;
     const cutAt = clock.now() + closeMsMax;
-    const look = (): void => {
+    const check = (): void => {
       this.#server.closeIdleConnections();
       // Node takes a connection that has sent nothing yet for one in the middle of a request.
       for (const socket of this.#sockets) if (socket.bytesRead === 0) socket.destroy();
       if (clock.now() >= cutAt) this.cut();
     };
-    look();
-    this.#timer = repeat(clock, lookMs, look);
+    check();
+    this.#timer = repeat(clock, checkMs, check);
   }
 
   /** Ends all connections now. */

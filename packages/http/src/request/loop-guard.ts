@@ -4,13 +4,13 @@ import { repeat } from '../base/repeat.ts';
 import type { Guard } from './guard.ts';
 
 /** Milliseconds between two checks of the event loop. */
-const lookMs = 100;
-/** Late checks in a row that make a starved loop: one long pause is no reason to refuse. */
+const checkMs = 100;
+/** The loop counts as starved after this many late checks in a row, not after one long pause. */
 const lateMax = 3;
 
 /**
- * Refuses requests while the event loop is starved: then they wait in the kernel, where no lane
- * sees them, and would be answered when nobody waits any more.
+ * Refuses requests while the event loop is starved: they have waited in the kernel, where no lane
+ * sees them, and would be answered when their clients have given up.
  */
 export class LoopGuard implements Disposable {
   readonly #delayMsMax: number;
@@ -34,9 +34,9 @@ export class LoopGuard implements Disposable {
 
   start(): void {
     let since = systemClock.now();
-    this.#timer ??= repeat(systemClock, lookMs, () => {
+    this.#timer ??= repeat(systemClock, checkMs, () => {
       const now = systemClock.now();
-      this.#late = now - since - lookMs > this.#delayMsMax ? this.#late + 1 : 0;
+      this.#late = now - since - checkMs > this.#delayMsMax ? this.#late + 1 : 0;
       since = now;
     });
   }

@@ -12,12 +12,12 @@ import {
 } from 'spillway/internal';
 import { clientKey } from '../base/address-key.ts';
 import type { RouteNumbers } from '../operator/routes.ts';
-import { type Reading, StalledReaders, takenBytes } from './stalled-readers.ts';
+import { type Exchange, StalledClients, takenBytes } from './stalled-clients.ts';
 import { isStream, refuseBody } from './unread-body.ts';
 
 /** Header by which a client says for how many milliseconds it waits for the answer. */
 const timeoutHeader = 'request-timeout-ms';
-/** Milliseconds in one stretch from which on a handler computes. */
+/** A handler that holds the event loop for this many ms at a stretch counts as computing. */
 const computingMs = 2;
 
 /**
@@ -28,20 +28,20 @@ export class LaneRequests implements Disposable {
   readonly lane: Lane;
   readonly clock: Clock;
   readonly lastStretch: LastStretch = new LastStretch();
-  /** No Set: one that is filled and emptied all the time cost a hundredth of a POST (2026-11). */
+  /** Not a Set: filling and emptying one all the time took 1 % of the time of a POST (2026-11). */
   readonly #open = new Ring<RequestPermit>();
-  /** Requests that have less time than the lane gives, in no order. */
+  /** Requests with a deadline of their own, sooner than that of the lane, in no order. */
   readonly #hurried = new Ring<RequestPermit>();
   /** Streams that go on after their deadline. */
   readonly #flowing = new Ring<RequestPermit>();
   readonly #deadlines: Deadlines;
-  readonly stalled: StalledReaders;
+  readonly stalled: StalledClients;
 
   constructor(lane: Lane, clock: Clock) {
     this.lane = lane;
     this.clock = clock;
     this.#deadlines = new Deadlines(clock, (now) => this.#expire(now));
-    this.stalled = new StalledReaders(clock, () => {
+    this.stalled = new StalledClients(clock, () => {
       return [...this.#flowing, ...this.#hurried, ...this.#open];
     });
   }
@@ -51,7 +51,7 @@ export class LaneRequests implements Disposable {
     this.#deadlines.watch(permit.dueAt);
   }
 
-  /** Keeps a stream in sight that goes on after its deadline. */
+  /** Keeps a stream that goes on after its deadline among those that may stall. */
   flow(permit: RequestPermit): void {
     this.#flowing.push(permit);
   }
@@ -89,7 +89,7 @@ export class LaneRequests implements Disposable {
  * whichever is later. It is the lane's {@link Entry} as well: the lane asks it for its signal and
  * its key only if the request has to wait.
  *
- * | its end | the client hears | outcome for the lane | the permit is given back |
+ * | its end | the client gets | outcome for the lane | the permit is released |
  * | --- | --- | --- | --- |
  * | the lane refuses it | 503, 504 | none: nothing began | there was none |
  * | the client leaves while it waits | nothing | none: nothing began | there was none |
@@ -100,7 +100,7 @@ export class LaneRequests implements Disposable {
  * | the client leaves | nothing | `aborted` | when the handler has ended |
  * | it becomes a WebSocket | 101 | `ok` | at once: a socket has limits of its own |
  */
-export class RequestPermit implements Entry, Reading, RingMember, Disposable {
+export class RequestPermit implements Entry, Exchange, RingMember, Disposable {
   ring: Ring<RingMember> | undefined = undefined;
   slot = 0;
   readonly dueAt: number;
@@ -168,11 +168,15 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
     return this.#held !== undefined;
   }
 
-  get sentBytes(): number | undefined {
-    const { socket } = this.#reply.raw;
+  get clientBytes(): number | undefined {
+    const { raw, request } = this.#reply;
+    const { socket } = raw;
+    if (socket === null) return undefined;
+    const { readableFlowing, complete } = request.raw;
+    const isSending = this.#state === 'new' && readableFlowing === true && !complete;
     const isOver = this.#state === 'done' || this.#state === 'failed';
-    if (!isOver || socket === null || socket.writableLength === 0) return undefined;
-    return takenBytes(socket);
+    const isTaking = isOver && socket.writableLength > 0;
+    return isSending || isTaking ? socket.bytesRead + takenBytes(socket) : undefined;
   }
 
   cut(): void {
@@ -198,7 +202,7 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
       );
     }
     if (permit.refusal !== undefined) return this.#refused(permit.refusal);
-    // Synchronous: a promise later, the body's first bytes would arrive before their reader.
+    // Not by a promise: the first bytes of the body would arrive before their reader.
     this.#held = permit;
     return undefined;
   }
@@ -291,9 +295,8 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
   }
 
   /**
-   * A client that left while its answer was computed is noticed in three turns of the event loop:
-   * its end is read, the socket is shut, and closed. Without them its answer would count as served,
-   * so that nobody would learn how long clients wait.
+   * Waits three turns of the event loop: Node needs them to notice that the client left while its
+   * answer was computed. Otherwise the lane would count the answer as served.
    */
   async #answerLater(value: unknown): Promise<unknown> {
     for (let turn = 0; turn < 3; turn += 1) await new Promise<void>(nextTurn);
@@ -309,7 +312,7 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
   }
 
   #fail(error: unknown, heldMs: number): undefined {
-    // An open breaker asked nobody: its refusals say nothing about the load that is borne.
+    // An open breaker called nobody, so its refusal says nothing about the load.
     const isUnasked = Object(error).code === 'BREAKER_OPEN';
     if (isUnasked && this.#held?.outcome === 'ok') this.#held.outcome = 'failed';
     this.#end(false, heldMs, true);
@@ -363,7 +366,7 @@ export class RequestPermit implements Entry, Reading, RingMember, Disposable {
     this.#held = undefined;
     const { statusCode } = this.#reply.raw;
     if (held.outcome === 'ok') held.outcome = outcomeOf(statusCode);
-    // A request without its handler was no work, so its time is no sample of how long work takes.
+    // A request whose handler did not run is no sample of the service time.
     const isAnswer = this.#state === 'failed' && held.outcome === 'ok';
     held.isWhole = this.#state === 'done' || isAnswer;
     if (this.#computedMs === 0) held[Symbol.dispose]();

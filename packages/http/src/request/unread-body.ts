@@ -2,10 +2,10 @@ import type { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { type Clock, systemClock } from 'spillway';
 
-/** Rest of a body that is read and discarded, in bytes: cheaper than a new connection. */
-const forgetBytesMax = 65_536;
+/** A body of at most this many bytes is read and discarded: cheaper than a new connection. */
+const discardBytesMax = 65_536;
 const lingerMsMax = 1_000;
-const lingerLookMs = 50;
+const lingerCheckMs = 50;
 const lingerBytesMax = 8 * 1_024 * 1_024;
 
 /** True for a stream of Node, from whatever copy of a library it comes. */
@@ -28,22 +28,22 @@ export function hasBody({ raw }: FastifyReply['request']): boolean {
 export function refuseBody(reply: FastifyReply, clock: Clock = systemClock, isSlow = false): void {
   const { request } = reply;
   if (request.raw.complete || !hasBody(request)) return;
-  if (!isSlow && Number(request.headers['content-length']) <= forgetBytesMax) return;
+  if (!isSlow && Number(request.headers['content-length']) <= discardBytesMax) return;
   reply.header('connection', 'close');
   const { socket } = request.raw;
-  // Node ends the connection by this call. To end it while data arrives makes the kernel reset it,
-  // and the client's answer is lost on the way: so it is closed for writing first, and a while for
-  // reading.
+  // Node ends the connection by this call. Closing it while data arrives would make the kernel send
+  // a reset, which can destroy the answer on its way: so it is closed for writing first, and for
+  // reading a while later.
   socket.destroySoon = () => {
     socket.end();
     const startedAt = clock.now();
     const bytesMax = socket.bytesRead + lingerBytesMax;
-    const look = (): void => {
+    const check = (): void => {
       if (socket.destroyed) return;
       const isOver = clock.now() - startedAt >= lingerMsMax || socket.bytesRead > bytesMax;
       if (isOver) socket.destroy();
-      else clock.after(lingerLookMs, look);
+      else clock.after(lingerCheckMs, check);
     };
-    look();
+    check();
   };
 }

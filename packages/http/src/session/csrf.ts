@@ -43,7 +43,6 @@ export interface CsrfOptions {
 }
 
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
-const skewMs = 60_000;
 const ageMsMax = 7 * 86_400_000;
 
 const rules = {
@@ -74,8 +73,8 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = plugin('csrf', async (app, 
   const ageOf = (request: FastifyRequest, token: string): number => {
     const [issuedAt = '', nonce = '', signature = ''] = token.split('.');
     const isOurs = signer.verify(purposeOf(request), `${issuedAt}.${nonce}`, signature);
-    const age = clock.now() - Number.parseInt(issuedAt, 36);
-    return isOurs && age >= -skewMs ? age : Infinity;
+    // Below 0 after the clock was set back: it is a token of ours all the same.
+    return isOurs ? clock.now() - Number.parseInt(issuedAt, 36) : Infinity;
   };
 
   const issue = (reply: FastifyReply): string => {
@@ -96,14 +95,11 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = plugin('csrf', async (app, 
     return this.csrfTokenSet;
   });
 
-  const checkToken = (request: FastifyRequest, given: unknown): void => {
-    const held = cookie.read(request);
+  app.decorateRequest('checkCsrf', function checkCsrf(this: FastifyRequest, given: unknown) {
+    const held = cookie.read(this);
     if (held === undefined || typeof given !== 'string') throw refusal('it has no token');
     if (!isSame(held, unmasked(given))) throw refusal('its token is not that of its cookie');
-    if (ageOf(request, held) >= ageMs) throw refusal('its token is too old or not its own');
-  };
-  app.decorateRequest('checkCsrf', function checkCsrf(this: FastifyRequest, given: unknown) {
-    checkToken(this, given);
+    if (ageOf(this, held) >= ageMs) throw refusal('its token is too old or not its own');
   });
 
   app.addHook('preValidation', async (request) => {
@@ -114,13 +110,13 @@ export const csrf: FastifyPluginAsync<CsrfOptions> = plugin('csrf', async (app, 
     if (!isFromHere(request, origins)) throw refusal('it was sent by a page of another site');
     // Without a cookie the browser has added nothing that its page could not have sent.
     if (!hasCookie) return;
-    checkToken(request, headers['x-csrf-token'] ?? fieldOf(request.body, field));
+    request.checkCsrf(headers['x-csrf-token'] ?? fieldOf(request.body, field));
   });
 });
 
 /**
- * A token as pages show it, different on each: the size of a compressed page would tell a listener
- * whether something that he put into it is a part of the token.
+ * The token as pages show it, masked anew on each. Otherwise the size of a compressed page would
+ * tell an eavesdropper whether text that they put into it is a part of the token.
  */
 function masked(token: string): string {
   const bytes = Buffer.from(token);
@@ -128,7 +124,7 @@ function masked(token: string): string {
   return Buffer.concat([mask, xor(bytes, mask)]).toString('base64url');
 }
 
-/** The token behind its mask; something else for a text that is no such token. */
+/** Removes the mask; gives some other text if this was no masked token. */
 function unmasked(given: string): string {
   const bytes = Buffer.from(given, 'base64url');
   const half = bytes.length >> 1;
@@ -152,7 +148,7 @@ function fieldOf(body: unknown, field: string): unknown {
   return isForm ? (body as Record<string, unknown>)[field] : undefined;
 }
 
-/** True if a page of ours sent the request; a client that does not say is no browser. */
+/** True if a page of ours sent the request; a client that names no origin is not a browser. */
 function isFromHere({ headers, host }: FastifyRequest, origins: readonly string[]): boolean {
   const { origin } = headers;
   const site = headers['sec-fetch-site'];

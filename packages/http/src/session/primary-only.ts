@@ -14,7 +14,7 @@ declare module 'fastify' {
 export interface PrimaryOnlyOptions {
   /** Lease that makes an instance the primary, or a function that tells whether this one is. */
   readonly primary: Pick<Lease, 'stats'> | (() => boolean);
-  /** Milliseconds after which a client is told to try again; 1 to a day. @default 1_000 */
+  /** Milliseconds after which a client should try again; 1 to a day. @default 1_000 */
   readonly retryAfterMs?: number | undefined;
 }
 

@@ -204,7 +204,7 @@ export class Session<Data extends object = Record<string, Json>> {
   /** Leaves a message for the next {@link takeFlash}, in this request or a later one. */
   flash({ kind, text }: FlashMessage): void {
     const state = this.#begun();
-    // Who sends many forms and looks at no page between them would fill the cookie.
+    // A client that sends many forms and loads no page in between would fill the cookie.
     this.#replace({ ...state, flash: [...state.flash.slice(1 - flashMax), { kind, text }] });
   }
 

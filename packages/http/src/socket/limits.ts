@@ -54,8 +54,8 @@ export interface WebSocketHubOptions {
   /** Broadcasts that may wait for earlier ones. An integer from 1. @default 1_000 */
   readonly broadcastsMax?: number | undefined;
   /**
-   * Milliseconds of silence after which a socket is pinged, and after as many more cut off.
-   * An integer from 1. @default 30_000
+   * Milliseconds from one ping of a socket to the next; a peer that sends nothing in between, not
+   * even the answer, is cut off. An integer from 1. @default 30_000
    */
   readonly idleMs?: number | undefined;
   /**
@@ -98,7 +98,7 @@ export function hubLimits(options: WebSocketHubOptions): HubLimits {
   return settle('WebSocketHub', options, rules);
 }
 
-/** Time to come back if there is no room; sockets live long, so a second would be too short. */
+/** Retry-After if there is no room: sockets live long, so a second would be too short. */
 const retryAfterMs = 5_000;
 
 /** Admits upgrades by origin, by address and in all, and counts the sockets that are open. */
@@ -127,7 +127,7 @@ export class ConnectionLimit {
       throw httpError('SOCKET_ORIGIN', 'sockets from this origin are not allowed');
     }
     const { socket } = request.raw;
-    // A connection that has closed may never say so again, and would be counted for good.
+    // A connection that has closed may emit no other `close`, and would be counted for good.
     if (socket.destroyed) return;
     const key = clientKey(request);
     const same = this.#perAddress.get(key) ?? 0;

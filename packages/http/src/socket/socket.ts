@@ -44,12 +44,12 @@ export interface HubContext {
 }
 
 const openState = 1;
-/** Milliseconds that a peer which sent too much has to read why it is closed. */
+/** Milliseconds for which a peer that sent too much may read why it is closed. */
 const rateCloseMs = 1_000;
 
 /** One client. A failure of it or of its handlers reaches no other client. */
 export class HubSocket<Data = unknown> {
-  /** Free for the handlers: whatever they want to know of this client. */
+  /** For the handlers: whatever they want to remember of this client. */
   data: Data | undefined;
   /** Rooms that it is in; kept by the hub. */
   readonly rooms: Set<string> = new Set();
@@ -59,14 +59,14 @@ export class HubSocket<Data = unknown> {
   readonly #raw: Socket;
   /** Made with the first message: most sockets only listen. */
   #bucket: Bucket | undefined;
-  /** Messages that had been read when a handler began to lag; the bucket's burst bounds them. */
+  /** Messages that were read while a handler is busy; the bucket's burst bounds them. */
   readonly #pending: (string | Buffer)[] = [];
   #busySince: number | undefined;
   #end: SocketEnd | undefined;
   #isClosed = false;
   #controller: AbortController | undefined;
-  #heard = true;
-  #pinged = false;
+  /** True if the peer has sent anything since the last ping. */
+  #isHeard = true;
 
   constructor(
     context: HubContext,
@@ -109,7 +109,7 @@ export class HubSocket<Data = unknown> {
   sendFrame(frame: Buffer): boolean {
     if (!this.#hasRoom(frame.length)) return false;
     this.#context.counts.messagesOut += 1;
-    // Past ws, which would frame each message anew and write it in two pieces.
+    // Not by ws, which would frame the message for each socket and write it in two pieces.
     this.#raw.write(frame);
     return true;
   }
@@ -148,21 +148,18 @@ export class HubSocket<Data = unknown> {
     this.#run(() => this.#handlers.open?.(this, request));
   }
 
-  /** Pings a silent peer, and ends a socket that did not answer the last ping. */
+  /** Pings the peer, or ends the socket if the last ping was not answered. */
   checkAlive(now: number): void {
     if (!this.isOpen) return;
     if (this.#busySince !== undefined) {
       // Nothing is read while a handler works, so silence says nothing.
       const isLate = now - this.#busySince >= this.#context.limits.handlerMsMax;
       if (isLate) this.closeFor('late', 1011);
-    } else if (this.#heard) {
-      this.#heard = false;
-      this.#pinged = false;
-    } else if (this.#pinged) {
-      this.terminate('idle');
-    } else {
-      this.#pinged = true;
+    } else if (this.#isHeard) {
+      this.#isHeard = false;
       this.#ws.ping();
+    } else {
+      this.terminate('idle');
     }
   }
 
@@ -181,7 +178,7 @@ export class HubSocket<Data = unknown> {
   #admit(): boolean {
     if (!this.isOpen) return false;
     const { messagesPerSecond, messageBurst, clock } = this.#context.limits;
-    this.#heard = true;
+    this.#isHeard = true;
     this.#bucket ??= new Bucket({
       ratePerSecond: messagesPerSecond,
       burst: messageBurst,
@@ -242,8 +239,9 @@ export class HubSocket<Data = unknown> {
 
   /** Notes the reason; ws closes the connection by itself and says why to the peer. */
   readonly #noteError = (error: Error & { readonly code?: string }): void => {
-    if (error.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') this.#end ??= 'size';
-    else this.#end ??= error.code?.startsWith('WS_ERR_') ? 'protocol' : 'lost';
+    const { code = '' } = error;
+    if (/^WS_ERR_UNSUPPORTED_\w+_LENGTH$/.test(code)) this.#end ??= 'size';
+    else this.#end ??= code.startsWith('WS_ERR_') ? 'protocol' : 'lost';
     if (this.isOpen) this.#ws.terminate();
   };
 

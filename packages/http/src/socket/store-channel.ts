@@ -29,13 +29,13 @@ import type { Channel, ChannelListener } from './channel.ts';
 export interface StoreChannelOptions {
   /** Store that all instances share; it stays open when the channel closes. */
   readonly store: Store;
-  /** Milliseconds between two looks for news. An integer from 1. @default 50 */
+  /** Milliseconds between two polls of the store. An integer from 1. @default 50 */
   readonly pollMs?: number | undefined;
   /** The longest message, in bytes. An integer from 1. @default 1_048_576 */
   readonly bytesMax?: number | undefined;
   /** Messages that may wait to be published. An integer from 1. @default 1_000 */
   readonly queueMax?: number | undefined;
-  /** Milliseconds that publishing or looking for news may take, from 1. @default 5_000 */
+  /** Milliseconds that publishing or polling may take, from 1. @default 5_000 */
   readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: Random | undefined;
@@ -47,7 +47,7 @@ export interface StoreChannelStats {
   readonly received: number;
   /** Messages that had been overwritten or had expired when this instance came to read them. */
   readonly lost: number;
-  /** Looks for news that failed, and listeners that threw. */
+  /** Polls that failed, and listeners that threw. */
   readonly failures: number;
   /** Messages that wait to be published. */
   readonly pending: number;

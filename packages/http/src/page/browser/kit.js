@@ -93,7 +93,7 @@ function chartOf({ target }) {
   return target instanceof Element ? target.closest('.plot')?.closest('.chart[data-points]') : null;
 }
 
-// One listener for all charts: those that come with a live change need none of their own.
+// One listener for all charts: a chart that a live change adds needs none of its own.
 addEventListener('pointermove', (event) => {
   const chart = chartOf(event);
   if (!chart) return;

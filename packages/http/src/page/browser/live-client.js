@@ -86,7 +86,7 @@ async function connect(region) {
       clearTimeout(timer);
       timer = setTimeout(() => connection.abort(), silenceMsMax);
     };
-    // Browsers allow few connections to a host: a page that nobody sees leaves its to others.
+    // Browsers allow few connections to a host: a hidden page gives up its own for others.
     document.addEventListener('visibilitychange', hide);
     try {
       awayMs = await listen(region, connection.signal, heard);

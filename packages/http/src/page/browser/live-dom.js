@@ -217,7 +217,7 @@ function morphAttributes(element, model) {
   }
 }
 
-/** Shows the whole content anew. */
+/** Replaces the whole content, keeping the elements that can stay. */
 export function applyFull(element, html) {
   morph(element, parse(element, html));
 }

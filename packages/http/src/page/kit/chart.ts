@@ -99,7 +99,7 @@ ${ticks(options.ticks ?? [], scales)}
 ${table && asTable(lines, { ...options, format, formatX })}</figure>`;
 }
 
-/** A line with few enough points to draw: those between are left out, the last one stays. */
+/** Thins a line to the points that can be drawn: evenly, and the last one stays. */
 function thinned(line: ChartLine): ChartLine {
   const { points: all, band } = line;
   if (all.length <= pointsMax) return line;
