@@ -258,11 +258,19 @@ describe('the command line', { concurrency: 2 }, () => {
     const data = await temporaryFolder(stack);
     const words = [process.execPath, fleetFile, 'user', 'add', 'ada', '--data', data];
     const terminal = spawn('script', ['-qec', words.join(' '), '/dev/null']);
+    const answers = new Map([
+      ['Password: ', 'secrex\u007ft\r'],
+      ['Once more: ', 'secret\r'],
+    ]);
     let shown = '';
     terminal.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      // A prompt may arrive in pieces, or two at once.
       shown += chunk;
-      if (chunk.includes('Password: ')) terminal.stdin.write('secrex\u007ft\r');
-      if (chunk.includes('Once more: ')) terminal.stdin.write('secret\r');
+      for (const [prompt, answer] of answers) {
+        if (!shown.includes(prompt)) continue;
+        answers.delete(prompt);
+        terminal.stdin.write(answer);
+      }
     });
     const [code] = await once(terminal, 'close');
     assert.equal(code, 0, shown);

@@ -51,7 +51,7 @@ describe('the pages in a browser', () => {
 
   const open = async (username?: string, secret = password): Promise<Page> => {
     const page = await browser.newPage({ baseURL: site.fleet.server.url });
-    page.setDefaultTimeout(20_000);
+    page.setDefaultTimeout(120_000);
     if (username === undefined) return page;
     await page.goto('/login');
     await page.fill('#username', username);
