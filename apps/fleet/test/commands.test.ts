@@ -173,8 +173,11 @@ describe('the command line', { concurrency: 2 }, () => {
     const wrong = await fleet([...runWords, '--tc', '9'.repeat(60)], { data });
     assert.match(wrong.stderr, /^fleet: --tc: must be seconds per game/);
     assert.equal(wrong.code, 2);
-    const run = await fleet([...runWords, '--threads', '2', '--json'], { data });
+    const info = ['--info', 'red \u001b[31m, turned \u202e'];
+    const run = await fleet([...runWords, ...info, '--threads', '2', '--json'], { data });
     const { id } = JSON.parse(run.stdout);
+    const plain = await fleet(['run', 'show', id], { data });
+    assert.match(plain.stdout, /red \uFFFD\[31m, turned \uFFFD\n/, 'a terminal is not steered');
     const { stdout } = await fleet(['run', 'show', id, '--json'], { data });
     const { args } = JSON.parse(stdout);
     assert.deepEqual(

@@ -3,6 +3,7 @@ import { type FileHandle, mkdir, open, readdir, stat, unlink } from 'node:fs/pro
 import { dirname, join } from 'node:path';
 import type { Clock } from 'spillway';
 import { renameDurably, syncFolder } from 'spillway/internal';
+import { httpError } from 'spillway-http';
 import type { Database } from 'spillway-sql';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 
@@ -31,7 +32,7 @@ export class DraftFile implements AsyncDisposable {
   static async open(folder: string): Promise<DraftFile> {
     await makeFolder(folder);
     const path = join(folder, `.${randomUUID()}${suffix}`);
-    return new DraftFile(path, await open(path, 'wx'));
+    return new DraftFile(path, await open(path, 'wx').catch(fullDisk));
   }
 
   private constructor(path: string, handle: FileHandle) {
@@ -49,17 +50,18 @@ export class DraftFile implements AsyncDisposable {
     return this.#sha256;
   }
 
+  /** Throws `DISK_FULL` if there is no room for it. */
   async write(chunk: Uint8Array): Promise<void> {
     this.#hash.update(chunk);
     this.#bytes += chunk.length;
     for (let at = 0; at < chunk.length; ) {
-      at += (await this.#handle.write(chunk, at)).bytesWritten;
+      at += (await this.#handle.write(chunk, at).catch(fullDisk)).bytesWritten;
     }
   }
 
   /** Gives it its name, in this folder or another of the same disk; durable when it resolves. */
   async keep(path: string): Promise<void> {
-    await this.#handle.sync();
+    await this.#handle.sync().catch(fullDisk);
     await makeFolder(dirname(path));
     await renameDurably(this.path, path);
     this.#isKept = true;
@@ -87,6 +89,12 @@ export async function sweepDrafts(folder: string, now: number): Promise<void> {
     );
     if (now - changedAt > draftMsMax) await unlink(path).catch(() => {});
   }
+}
+
+/** Names a disk without room: whoever sent the file can send it again when there is some. */
+function fullDisk(cause: unknown): never {
+  const isFull = ['ENOSPC', 'EDQUOT'].includes(Object(cause).code);
+  throw isFull ? httpError('DISK_FULL', 'the disk has no room for this file', { cause }) : cause;
 }
 
 async function makeFolder(folder: string): Promise<void> {

@@ -118,7 +118,7 @@ const netNames = (known: ReadonlySet<string>): FieldOptions<readonly string[]> =
 });
 const repository = {
   rule: 'https://github.com/<user>/<repository>, without anything after it',
-  holds: (value: string) => patterns.githubRepo.test(value) && value.length <= 200,
+  holds: (value: string) => patterns.githubRepo.test(value),
 };
 const timeControl = {
   rule: 'seconds per game like 10+0.1, or per moves like 40/60+0.6, and not without any time',

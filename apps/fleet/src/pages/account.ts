@@ -26,7 +26,7 @@ const signUpFields = {
 };
 
 function isAddress(text: string): boolean {
-  return /^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(text) && text.length <= 200;
+  return /\.[^@.]+$/.test(text) && emailField.holds?.(text) === true;
 }
 
 /** Sign-up, and the choice of a new password by a link that an approver has sent. */

@@ -5,7 +5,7 @@ import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { ActionRow } from '../storage/fleet-schema.ts';
 import { actionWords } from '../world/records.ts';
-import { type ListColumn, listing, pageIn, toLastPage } from './listing.ts';
+import { type ListColumn, listing, pageIn, prose, toLastPage } from './listing.ts';
 import type { Pages } from './routes.ts';
 import { runUrl } from './run/cells.ts';
 import type { Visit } from './visit.ts';
@@ -119,7 +119,7 @@ const columns: readonly ListColumn<ActionRow>[] = [
     name: 'Comment',
     sort: 'comment',
     fold: 'whole',
-    cell: ({ message }) => html`<span class="comment">${message ?? ''}</span>`,
+    cell: ({ message }) => prose(message ?? ''),
   },
 ];
 

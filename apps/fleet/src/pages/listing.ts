@@ -151,6 +151,13 @@ function sortedBy<Row>(
   return keyed.map(({ row }) => row);
 }
 
+/** Text that scrolls if it is long, by keys too. */
+export function prose(text: string): Html {
+  return text.length > 200
+    ? html`<span class="prose" tabindex="0">${text}</span>`
+    : html`<span class="prose">${text}</span>`;
+}
+
 /** The number of the page in an address, from 1. */
 export function pageIn({ page = '1' }: QueryTexts): number {
   return /^[1-9]\d{0,6}$/.test(page) ? Number(page) : 1;

@@ -123,7 +123,14 @@ function userColumns(seen: ReadonlyMap<string, number>, now: number): ListColumn
 }
 
 function mailLink({ email }: User): Html | string {
-  return email === '' ? '–' : html`<a href="mailto:${email}">${email}</a>`;
+  return email === '' ? '–' : html`<a href="${mailTo(email)}">${email}</a>`;
+}
+
+/** The address of a letter. What a user wrote as an address sets no other field of it. */
+export function mailTo(email: string, fields: Readonly<Record<string, string>> = {}): string {
+  const query = Object.entries(fields).map(([name, text]) => `${name}=${encodeURIComponent(text)}`);
+  const to = encodeURIComponent(email).replace('%40', '@');
+  return `mailto:${to}${query.length > 0 ? `?${query.join('&')}` : ''}`;
 }
 
 function userState(user: User): Html {
@@ -224,11 +231,10 @@ interface PasswordLink {
 }
 
 function linkCard({ link, expires }: PasswordLink, { username, email }: User): Html {
-  const letter = new URLSearchParams({
+  const href = mailTo(email, {
     subject: `Your account ${username}`,
     body: `Choose a new password here, until ${expires.slice(0, 10)}:\n${link}\n`,
   });
-  const href = `mailto:${email}?${letter.toString().replaceAll('+', '%20')}`;
   const send = email !== '' && button({ label: 'Write a letter with it', href });
   const body = html`<div class="stack"><p>Send this link to ${username}. It works once, until
 ${expires.slice(0, 10)}, and is shown only now.</p>${copyable('password-link', link)}${

@@ -10,6 +10,7 @@ import {
   optional,
   pattern,
   type Rule,
+  required,
   type Shape,
   text,
   type ValueOf,
@@ -128,12 +129,22 @@ function counted<Counts extends object>(counts: Counts): Counts {
   return Object.fromEntries(entries) as Counts;
 }
 
+/**
+ * The greatest count of a task's games, the greatest speed and the most cores of a worker. Sums over
+ * a million of them stay exact, so that no nonsense is left in them when its task has ended.
+ */
+const countMax = 2 ** 32;
+const speedMax = 1e9;
+const coresMax = 65_536;
+
 /** Workers are written in Python, where true is the integer 1. */
-function number(min: 0 | 1, type: 'integer' | 'number' = 'integer'): Rule<number> {
+function number(min: 0 | 1, max = Number.MAX_SAFE_INTEGER, type: 'integer' | 'number' = 'integer') {
   const truths = min === 0 ? [true, false] : [true];
-  const plain = { type, minimum: min, maximum: Number.MAX_SAFE_INTEGER };
-  const article = type === 'integer' ? 'an' : 'a';
-  return { title: `${article} ${type} >= ${min}`, anyOf: [plain, { enum: truths }] };
+  const plain = { type, minimum: min, maximum: max };
+  const most = max < Number.MAX_SAFE_INTEGER ? ` and <= ${max}` : '';
+  const title = `${type === 'integer' ? 'an' : 'a'} ${type} >= ${min}${most}`;
+  const rule: Rule<number> = { title, anyOf: [plain, { enum: truths }] };
+  return rule;
 }
 
 function object<S extends Shape>(properties: S) {
@@ -141,6 +152,7 @@ function object<S extends Shape>(properties: S) {
 }
 
 const count = number(0);
+const gameCount = number(0, countMax);
 const version: Rule<readonly number[]> = list(count, 3);
 const bits: Rule<readonly string[]> = list(text, 2);
 
@@ -151,14 +163,10 @@ const accessRule = document(
 );
 
 const statsRule = object({
-  wins: count,
-  losses: count,
-  draws: count,
-  crashes: count,
-  time_losses: count,
-  pentanomial: list(count, 5),
+  ...required(gameCount, 'wins', 'losses', 'draws', 'crashes', 'time_losses'),
+  pentanomial: list(gameCount, 5),
 });
-const spsaRule = object({ wins: count, losses: count, draws: count, num_games: count, sig: count });
+const spsaRule = object(required(gameCount, 'wins', 'losses', 'draws', 'num_games', 'sig'));
 
 /** The strict schema of a worker's request; some users' names are older than the rule for names. */
 function requestRule(legacyUsernames: ReadonlySet<string>) {
@@ -166,7 +174,7 @@ function requestRule(legacyUsernames: ReadonlySet<string>) {
   const worker_info = object({
     uname: text,
     architecture: bits,
-    concurrency: number(1),
+    concurrency: number(1, coresMax),
     /** In MiB. */
     max_memory: count,
     min_threads: number(1),
@@ -183,7 +191,7 @@ function requestRule(legacyUsernames: ReadonlySet<string>) {
     modified: flag,
     worker_arch: oneOf(...architectures, 'unknown'),
     ARCH: text,
-    nps: number(0, 'number'),
+    nps: number(0, speedMax, 'number'),
     near_github_api_limit: flag,
   });
   return object({

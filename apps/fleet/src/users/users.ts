@@ -1,4 +1,4 @@
-import type { CompiledQuery } from 'kysely';
+import type { Kysely } from 'kysely';
 import { BoundedMap, type Clock, Gate, SingleFlight } from 'spillway';
 import type { Database } from 'spillway-sql';
 import type { Context } from '../context.ts';
@@ -139,22 +139,23 @@ export class Users {
     if (same !== undefined) {
       throw fleetError('USER_EXISTS', `There is a user ${same.username} already`);
     }
-    const insertion = kysely
-      .insertInto('users')
-      .values(rowOf(user) as UserRow)
-      .compile();
-    const log = by && this.#entry(username, { by, action: 'new_user', message: 'added' });
-    await this.#database.batch(log ? [insertion, log] : [insertion]);
+    await this.#database.transaction(async (tx) => {
+      await tx
+        .insertInto('users')
+        .values(rowOf(user) as UserRow)
+        .execute();
+      if (by) await this.#log(tx, username, { by, action: 'new_user', message: 'added' });
+    });
   }
 
   /** Changes a user, with an entry in the log; gives the user, or undefined if there is none. */
   async change(username: string, to: UserChange, log?: UserLog): Promise<User | undefined> {
-    const user = await this.find(username);
-    if (user === undefined || Object.keys(to).length === 0) return user;
-    const { kysely } = this.#database;
-    const update = kysely.updateTable('users').set(rowOf(to)).where('username', '=', username);
-    const entries = log === undefined ? [] : [this.#entry(username, log)];
-    await this.#database.batch([update.compile(), ...entries]);
+    if (Object.keys(to).length === 0) return await this.find(username);
+    await this.#database.transaction(async (tx) => {
+      const update = tx.updateTable('users').set(rowOf(to)).where('username', '=', username);
+      const { numUpdatedRows } = await update.executeTakeFirstOrThrow();
+      if (numUpdatedRows > 0n && log) await this.#log(tx, username, log);
+    });
     this.#forget(username);
     return await this.find(username);
   }
@@ -166,22 +167,31 @@ export class Users {
     return await this.change(username, { password_hash }, log);
   }
 
-  /** Removes a user, with an entry in the log; gives the user who was there. */
-  async remove(username: string, by: string): Promise<User | undefined> {
-    const user = await this.find(username);
-    if (user === undefined) return undefined;
-    const { kysely } = this.#database;
-    const removal = kysely.deleteFrom('users').where('username', '=', username).compile();
-    const log = { by, action: 'accept_user', message: 'rejected' } as const;
-    await this.#database.batch([removal, this.#entry(username, log)]);
+  /**
+   * Removes a user who waits for an approval, with an entry in the log; gives the user who was
+   * there. One who was accepted stays, even if that came between the question and this.
+   */
+  async reject(username: string, by: string): Promise<User | undefined> {
+    const row = await this.#database.transaction(async (tx) => {
+      const gone = await tx
+        .deleteFrom('users')
+        .where('username', '=', username)
+        .where('pending', '=', 1)
+        .returningAll()
+        .executeTakeFirst();
+      const log = { by, action: 'accept_user', message: 'rejected' } as const;
+      if (gone !== undefined) await this.#log(tx, username, log);
+      return gone;
+    });
     this.#forget(username);
-    return user;
+    return row && userOf(row);
   }
 
-  #entry(user: string, { by, action, message }: UserLog): CompiledQuery {
+  async #log(tx: Kysely<FleetSchema>, user: string, log: UserLog): Promise<void> {
+    const { by, action, message } = log;
     const time = this.#clock.now() / 1000;
     const row = actionRow({ time, action, username: by, user, message });
-    return this.#database.kysely.insertInto('actions').values(row).compile();
+    await tx.insertInto('actions').values(row).execute();
   }
 
   /** Concurrent callers share one query; its answer is as old as the moment it was asked. */

@@ -156,7 +156,12 @@ function tuningCard(spsa: Spsa): Html {
     ],
   });
   const about = `${decimal(spsa.iter)} of ${decimal(spsa.num_iter)} iterations`;
-  return card({ id: 'chart', title: 'Parameters', about, body: html`${chart}${values}` });
+  return card({
+    id: 'chart',
+    title: 'Parameters',
+    about,
+    body: html`<div class="stack">${chart}${values}</div>`,
+  });
 }
 
 /** Distance of a parameter from its start, in percent of its range. */

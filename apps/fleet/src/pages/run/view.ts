@@ -22,6 +22,7 @@ import { timeControlRatio } from '../../statistics/time-control.ts';
 import { hashSize } from '../../world/request-task.ts';
 import { type Run, strengthOf } from '../../world/run.ts';
 import { timeText } from '../events.ts';
+import { prose } from '../listing.ts';
 import type { PageContext } from '../pages.ts';
 import { msLeft, pairRatio, ruleText, stateOf, statePill } from './cells.ts';
 import { pairBars } from './pair-bars.ts';
@@ -239,7 +240,7 @@ function settingsCard({ args, record, id }: Run): Html {
         html`<a href="/tests/user/${args.username}">${args.username}</a>,
 ${submitted}; ${approved}`,
       ],
-      ['What', args.info || '–'],
+      ['What', args.info === '' ? '–' : prose(args.info)],
       ['New', commit(args.resolved_new, args.new_signature)],
       ['Base', commit(args.resolved_base, args.base_signature)],
       ['Rule', `${ruleText(args)}${model}`],
