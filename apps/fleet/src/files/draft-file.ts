@@ -19,7 +19,7 @@ const suffix = '.part';
 /** Longer than any upload may take. */
 const draftMsMax = 3_600_000;
 
-/** A file that comes in pieces, under a name that nobody looks at until it is whole. */
+/** A file that arrives in pieces; it has a temporary name until it is complete. */
 export class DraftFile implements AsyncDisposable {
   readonly path: string;
   readonly #handle: FileHandle;
@@ -44,7 +44,7 @@ export class DraftFile implements AsyncDisposable {
     return this.#bytes;
   }
 
-  /** Of all its bytes, in hexadecimal; nothing can be written from then on. */
+  /** The digest of all bytes, in hexadecimal; nothing can be written after it was read. */
   get sha256(): string {
     this.#sha256 ??= this.#hash.digest('hex');
     return this.#sha256;
@@ -59,7 +59,7 @@ export class DraftFile implements AsyncDisposable {
     }
   }
 
-  /** Gives it its name, in this folder or another of the same disk; durable when it resolves. */
+  /** Renames the file to a path on the same disk; durable when it resolves. */
   async keep(path: string): Promise<void> {
     await this.#handle.sync().catch(fullDisk);
     await makeFolder(dirname(path));
@@ -67,7 +67,7 @@ export class DraftFile implements AsyncDisposable {
     this.#isKept = true;
   }
 
-  /** Leaves nothing behind, unless it was kept. */
+  /** Removes the file unless it was kept. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#handle.close();
     if (!this.#isKept) await unlink(this.path).catch(() => {});
@@ -75,8 +75,8 @@ export class DraftFile implements AsyncDisposable {
 }
 
 /**
- * Removes what a crash has left half written, as seen at `now` in UNIX milliseconds. What is young
- * may be on its way to another instance.
+ * Removes drafts that a crash has left; `now` is in UNIX milliseconds. Young ones stay: another
+ * instance may be writing them.
  */
 export async function sweepDrafts(folder: string, now: number): Promise<void> {
   await makeFolder(folder);

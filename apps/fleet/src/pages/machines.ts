@@ -101,7 +101,7 @@ function machineColumns(now: number): ListColumn<Task>[] {
       cell: ({ run, id }) =>
         html`<a href="${runUrl(run.id)}?show_task=${id}">${run.args.new_tag}</a>`,
     }),
-    numbers('Heard of', 'last_active', ({ record }) => record.last_updated, {
+    numbers('Last seen', 'last_active', ({ record }) => record.last_updated, {
       cell: ({ record }) => ago(now - record.last_updated),
     }),
   ];
@@ -124,8 +124,8 @@ async function blockedPage(visit: Visit): Promise<Shown> {
   };
   const links = [
     ['All', 'all-workers'],
-    ['Heard of in 5 days', 'le-5days'],
-    ['Silent for longer', 'gt-5days'],
+    ['Seen in the last 5 days', 'le-5days'],
+    ['Not seen since', 'gt-5days'],
   ].map(([name = '', value = '']) => ({
     name,
     href: hrefOf(path, { filter: value }),
@@ -195,7 +195,7 @@ function workerPage(visit: Visit, errors?: FieldErrors): Shown {
         ? 'nothing now'
         : html`<a href="${runUrl(task.run.id)}?show_task=${task.id}">${task.run.args.new_tag}</a>`,
     ],
-    ['Heard of', task === undefined ? '–' : ago(clock.now() - task.record.last_updated)],
+    ['Last seen', task === undefined ? '–' : ago(clock.now() - task.record.last_updated)],
     ['System', info === undefined ? '–' : `${info.uname}, ${info.worker_arch}`],
     ['Events', html`<a href="/actions?text=${name}">Events of this worker</a>`],
   ]);

@@ -13,6 +13,7 @@ import {
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
 import { operations } from '../operations/operations.ts';
+import { baseOf } from '../read/answers.ts';
 import { impossibleHash, passwordMark } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 import { newPassword, passwordErrors } from './account.ts';
@@ -143,7 +144,7 @@ function aboutUser(user: User): Html {
   return facts([
     ['State', userState(user)],
     ['Registered', timeText(user.registration_time)],
-    ['Tasks at once at one address', decimal(user.machine_limit)],
+    ['Task limit per address', decimal(user.machine_limit)],
     ['Runs', html`<a href="/tests/user/${user.username}">All runs of ${user.username}</a>`],
     ['Events', html`<a href="/actions?user=${user.username}">Events of ${user.username}</a>`],
   ]);
@@ -248,10 +249,9 @@ async function decide(visit: Visit, user: User) {
   const { username } = user;
   const { pending, blocked, link: isLink } = visit.form;
   if (isLink === '1') {
-    const { request } = visit;
     const { link, expires } = (await visit.attempt('user-link', { username }))
       .value as PasswordLink;
-    const base = link.startsWith('/') ? `${request.protocol}://${request.host}` : '';
+    const base = link.startsWith('/') ? baseOf(visit.request) : '';
     return otherPage(visit, user, { link: `${base}${link}`, expires });
   }
   const run = async (name: string, input: object, to: string, done: string) => {

@@ -84,7 +84,7 @@ export class RequestReader {
   }
 }
 
-/** After the run and the task were looked up, as far as they are there: what is still missing. */
+/** Throws `REQUEST_REFUSED` for a missing field, after run and task were looked up. */
 export function requireFor<Name extends Endpoint>(
   endpoint: Name,
   request: WorkerRequest,
@@ -98,10 +98,10 @@ export function requireFor<Name extends Endpoint>(
   return request as RequestFor<Name>;
 }
 
-/** Longest text of a worker about itself. No real worker's text has more than some hundred. */
+/** Longest text of a worker about itself; real ones have up to some hundred characters. */
 const textMax = 1_000;
 
-/** The schema lets true pass as the integer 1, and texts of any length: their start is kept. */
+/** Turns true into 1, which the schema allows, and cuts long texts. */
 function normalized(info: WorkerInfo): WorkerInfo {
   return {
     ...info,
@@ -116,12 +116,12 @@ function normalized(info: WorkerInfo): WorkerInfo {
   };
 }
 
-/** The start of a long text, without half a character, which a database would refuse. */
+/** The start of a long text, not cut inside a character: a database would refuse that. */
 function start(text: string): string {
   return text.length > textMax ? text.slice(0, textMax).toWellFormed() : text;
 }
 
-/** Counts and lists of counts, in which true is 1 too. */
+/** Turns true into 1 in counts and lists of counts. */
 function counted<Counts extends object>(counts: Counts): Counts {
   const entries = Object.entries(counts).map(([key, value]: [string, unknown]) => {
     return [key, Array.isArray(value) ? value.map(Number) : Number(value)];
@@ -156,7 +156,7 @@ const gameCount = number(0, countMax);
 const version: Rule<readonly number[]> = list(count, 3);
 const bits: Rule<readonly string[]> = list(text, 2);
 
-/** User and password alone: nothing else is looked at before the password is. */
+/** User and password alone: the rest is read after the password was checked. */
 const accessRule = document(
   { password: text, worker_info: document({ username: text }, 'a dict') },
   'a dict',
@@ -226,7 +226,7 @@ function faultOf({ instancePath, keyword, params, data, parentSchema }: ErrorObj
   return wrong(data, name, `is not ${parentSchema?.title}`);
 }
 
-/** Explains what is wrong with a request whose parts are right each by itself. */
+/** Explains how the parts of a request contradict each other; undefined if they do not. */
 function discord({ task_id, run_id, stats, spsa }: WorkerRequest): string | undefined {
   if (task_id !== undefined && run_id === undefined) {
     return "request['run_id'] is missing, but there is a task_id";

@@ -20,7 +20,7 @@ export const approversGroup = 'group:approvers';
 
 export type UserChange = Partial<Omit<User, 'username' | 'registration_time'>>;
 
-/** A user; who is not accepted yet is `pending`. */
+/** A user to add; `pending` until an approver accepts it. */
 export type NewUser = Omit<UserChange, 'password_hash'> & {
   readonly username: string;
   readonly password: string;
@@ -34,16 +34,16 @@ export interface UserLog {
   readonly message: string;
 }
 
-/** Age up to which a user's row is believed: other instances and the command line change it too. */
+/** Users are cached this long: other instances and the command line may change them, too. */
 const freshMs = 2_000;
 const cachedMax = 20_000;
 
-/** All users, and who of them may come in. */
+/** The accounts of users, and their authentication. */
 export class Users {
   readonly #database: Database<FleetSchema>;
   readonly #clock: Clock;
   readonly #verified: VerifiedPasswords;
-  /** One at a time, so that of two equal names the second one is refused. */
+  /** Adds users one at a time, so that the second of two equal names is refused. */
   readonly #adding = new Gate({ limit: 1, queueMax: 1_000 });
   readonly #looking = new SingleFlight<User | undefined>();
   /** Number of changes so far. */
@@ -64,8 +64,8 @@ export class Users {
   }
 
   /**
-   * Authenticates a user that may work; throws `ACCESS_REFUSED` in the worker's words. The waiter's
-   * signal is read only if there is something to wait for: making one costs more than all the rest.
+   * Authenticates a user; throws `ACCESS_REFUSED` in the words that workers know. The waiter's
+   * signal is read only if there is something to wait for: to make one costs more than the rest.
    */
   async admit(access: Access, waiter?: Waiter): Promise<User> {
     const { username } = access;
@@ -127,7 +127,7 @@ export class Users {
     return user;
   }
 
-  /** A name that differs from another in capitals only would be taken for it by people. */
+  /** Refuses a name that differs from another only in upper and lower case: people mix them up. */
   async #insert(user: User, by: string | undefined): Promise<void> {
     const { username } = user;
     const { kysely } = this.#database;
@@ -167,10 +167,7 @@ export class Users {
     return await this.change(username, { password_hash }, log);
   }
 
-  /**
-   * Removes a user who waits for an approval, with an entry in the log; gives the user who was
-   * there. One who was accepted stays, even if that came between the question and this.
-   */
+  /** Removes a user who is pending, with an entry in the log; undefined if there is none. */
   async reject(username: string, by: string): Promise<User | undefined> {
     const row = await this.#database.transaction(async (tx) => {
       const gone = await tx
@@ -200,9 +197,9 @@ export class Users {
     const version = this.#version;
     const look = async () => {
       const user = await this.find(username);
-      // Names of nobody are not kept: whoever asks for them can think of as many as they like.
+      // Unknown names are not cached: an attacker can invent as many as they like.
       if (user === undefined) this.#seen.delete(username);
-      // A change of any user meanwhile makes the answer void.
+      // Nothing is cached if any user was changed meanwhile.
       else if (this.#version === version) this.#seen.set(username, { user, at });
       return user;
     };

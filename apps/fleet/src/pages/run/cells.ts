@@ -181,7 +181,7 @@ export const activeColumns = (now: number): RunColumn[] => [
     cell: ({ start_time }) => duration(Math.max(0, now - start_time)),
   },
   {
-    name: 'About left',
+    name: 'Time left',
     numeric: true,
     cell: (record) => duration(msLeft(record)),
   },
