@@ -129,15 +129,7 @@ function counted<Counts extends object>(counts: Counts): Counts {
   return Object.fromEntries(entries) as Counts;
 }
 
-/**
- * The greatest count of a task's games, the greatest speed and the most cores of a worker. Sums over
- * a million of them stay exact, so that no nonsense is left in them when its task has ended.
- */
-const countMax = 2 ** 32;
-const speedMax = 1e9;
-const coresMax = 65_536;
-
-/** Workers are written in Python, where true is the integer 1. */
+/** In Python true is the integer 1. A maximum keeps sums over many tasks exact if a worker lies. */
 function number(min: 0 | 1, max = Number.MAX_SAFE_INTEGER, type: 'integer' | 'number' = 'integer') {
   const truths = min === 0 ? [true, false] : [true];
   const plain = { type, minimum: min, maximum: max };
@@ -152,7 +144,7 @@ function object<S extends Shape>(properties: S) {
 }
 
 const count = number(0);
-const gameCount = number(0, countMax);
+const gameCount = number(0, 2 ** 32);
 const version: Rule<readonly number[]> = list(count, 3);
 const bits: Rule<readonly string[]> = list(text, 2);
 
@@ -174,7 +166,7 @@ function requestRule(legacyUsernames: ReadonlySet<string>) {
   const worker_info = object({
     uname: text,
     architecture: bits,
-    concurrency: number(1, coresMax),
+    concurrency: number(1, 65_536),
     /** In MiB. */
     max_memory: count,
     min_threads: number(1),
@@ -191,7 +183,7 @@ function requestRule(legacyUsernames: ReadonlySet<string>) {
     modified: flag,
     worker_arch: oneOf(...architectures, 'unknown'),
     ARCH: text,
-    nps: number(0, speedMax, 'number'),
+    nps: number(0, 1e9, 'number'),
     near_github_api_limit: flag,
   });
   return object({
