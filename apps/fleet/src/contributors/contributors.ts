@@ -10,7 +10,7 @@ import type { RunArgs, RunRecord, TaskRecord } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
 import { gamesOf } from '../world/world.ts';
 
-/** What one user has contributed. */
+/** Contributions of one user. */
 interface Contribution {
   cpu_hours: number;
   games: number;

@@ -34,7 +34,7 @@ export class UploadBody {
   #hasGames = false;
   readonly #games = new Base64Pieces();
 
-  /** Why the games cannot be used; undefined if they can. */
+  /** The reason why the games cannot be used; undefined if they can. */
   get gamesFault(): string | undefined {
     return this.#hasGames ? this.#games.fault : undefined;
   }

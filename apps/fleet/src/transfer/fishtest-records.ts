@@ -14,7 +14,7 @@ import {
 } from '../protocol/rules.ts';
 import { argsShape, runShape, taskShape, timeControl } from '../world/records.ts';
 
-/** Why a document cannot be imported; the message is the same for all with the same fault. */
+/** A fault of a document; its message is the same for all documents with the same fault. */
 export class DocumentFault extends Error {}
 
 type OnLeftOut = (path: string) => void;

@@ -61,7 +61,7 @@ const statsRule = document({
   ...required(list(count, 5), 'pentanomial'),
 });
 
-/** What a worker says about itself, and two fields of the server; old records have fewer fields. */
+/** The description of a worker by itself, and two fields of the server; old ones have fewer. */
 export type StoredWorkerInfo = Readonly<ValueOf<typeof workerRule>>;
 const workerRule = document({
   ...required(text, 'username', 'unique_key'),

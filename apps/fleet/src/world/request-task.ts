@@ -174,7 +174,7 @@ function nextTaskSize(run: Run, concurrency: number): number {
 export interface ArchFilter {
   /** Names of architectures; undefined for all. */
   readonly accepted: ReadonlySet<string> | undefined;
-  /** Why the filter failed, if it did; architectures that it was not tried on are accepted then. */
+  /** The reason of a failure; architectures that the filter was not tried on are accepted then. */
   readonly problem?: string;
 }
 
