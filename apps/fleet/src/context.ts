@@ -22,13 +22,13 @@ export interface Context {
   readonly contributors: Contributors;
   readonly source: StoredRuns;
   readonly feed: WorldFeed;
-  /** Address of the server for people, without a slash at the end. Undefined: as it is asked. */
+  /** Public address without a slash at the end; if undefined, that of each request is used. */
   readonly baseUrl: string | undefined;
   /** True if all accounts may test engines that are no fork of the official one. */
   readonly foreignRepos: boolean;
-  /** Names of users that are older than the rule for names. */
+  /** Names of users who were accepted before the rule for names. */
   readonly legacyUsernames: ReadonlySet<string>;
-  /** Told of what failed in the background; it is done again at its time. */
+  /** Called when a background job fails; the job runs again at its next time. */
   readonly onFailure: (job: string, error: unknown) => void;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
@@ -39,11 +39,11 @@ export interface ContextOptions
     Partial<Pick<Context, 'baseUrl' | 'foreignRepos' | 'clock'>> {
   /** `sqlite:<path>` or `postgres://…`. */
   readonly database: string;
-  /** Connections of this process to Postgres at most. @default 10 */
+  /** Most connections of this process to Postgres. @default 10 */
   readonly databaseConnections?: number | undefined;
   /** Holds games, nets and books. @default the database's path with `-files` */
   readonly folder?: string | undefined;
-  /** Lease of the primary on Postgres, which outlives a crash, in milliseconds. @default 5,000 */
+  /** Lifetime of the primary's lease on Postgres after a crash, in milliseconds. @default 5,000 */
   readonly leaseMs?: number | undefined;
   /** Shortest wait for another primary, in milliseconds. @default 0 */
   readonly patienceMs?: number | undefined;
@@ -57,7 +57,7 @@ export async function openContext(
 ): Promise<Context> {
   const { database: url, databaseConnections: connectionsMax, patienceMs } = options;
   const { clock = wallClock, random = systemRandom, leaseMs = 5_000 } = options;
-  // The database is real in virtual time too: its deadlines are not the fleet's.
+  // The database does not get the clock: a database is real even where the fleet's time is virtual.
   await using opened = new AsyncDisposableStack();
   const database = opened.use(await Database.open<FleetSchema>({ url, connectionsMax }));
   const storage = new FleetStorage(database);

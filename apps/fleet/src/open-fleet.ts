@@ -9,7 +9,7 @@ import { workerApi } from './server/worker-api.ts';
 import { systemUser } from './world/records.ts';
 
 export interface OpenFleetOptions extends Omit<ContextOptions, 'patienceMs'> {
-  /** Time for which it says that it is not ready before it closes, in ms. @default 0 */
+  /** Time that the server reports not to be ready before it closes, in ms. @default 0 */
   readonly lameDuckMs?: number | undefined;
   /** @default '127.0.0.1' */
   readonly host?: string | undefined;
@@ -19,7 +19,7 @@ export interface OpenFleetOptions extends Omit<ContextOptions, 'patienceMs'> {
   readonly operator?: Pick<OperatorOptions, 'socket' | 'remote' | 'config'> | undefined;
   /** Proxies whose `X-Forwarded-*` headers are believed, as in Fastify. @default none */
   readonly trustProxy?: boolean | string | readonly string[] | number | undefined;
-  /** Warnings too as lines of JSON on stderr; false for nothing. @default unforeseen failures */
+  /** True also logs warnings to stderr, false logs nothing. @default unexpected failures only */
   readonly log?: boolean | undefined;
 }
 
@@ -99,7 +99,7 @@ async function openServer(
   return server;
 }
 
-/** Writes down when the server began and ended. */
+/** Logs the start and the stop of the server as events. */
 function lifeLog({ storage, primary, clock }: Context, server: HttpServer): Part {
   const write = async (what: 'start' | 'stop') => {
     if (!primary.isPrimary) return;

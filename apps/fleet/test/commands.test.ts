@@ -173,8 +173,11 @@ describe('the command line', { concurrency: 2 }, () => {
     const wrong = await fleet([...runWords, '--tc', '9'.repeat(60)], { data });
     assert.match(wrong.stderr, /^fleet: --tc: must be seconds per game/);
     assert.equal(wrong.code, 2);
-    const run = await fleet([...runWords, '--threads', '2', '--json'], { data });
+    const info = ['--info', 'red \u001b[31m, turned \u202e'];
+    const run = await fleet([...runWords, ...info, '--threads', '2', '--json'], { data });
     const { id } = JSON.parse(run.stdout);
+    const plain = await fleet(['run', 'show', id], { data });
+    assert.match(plain.stdout, /red \uFFFD\[31m, turned \uFFFD\n/, 'a terminal is not steered');
     const { stdout } = await fleet(['run', 'show', id, '--json'], { data });
     const { args } = JSON.parse(stdout);
     assert.deepEqual(
@@ -258,11 +261,19 @@ describe('the command line', { concurrency: 2 }, () => {
     const data = await temporaryFolder(stack);
     const words = [process.execPath, fleetFile, 'user', 'add', 'ada', '--data', data];
     const terminal = spawn('script', ['-qec', words.join(' '), '/dev/null']);
+    const answers = new Map([
+      ['Password: ', 'secrex\u007ft\r'],
+      ['Once more: ', 'secret\r'],
+    ]);
     let shown = '';
     terminal.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      // A prompt may arrive in pieces, or two at once.
       shown += chunk;
-      if (chunk.includes('Password: ')) terminal.stdin.write('secrex\u007ft\r');
-      if (chunk.includes('Once more: ')) terminal.stdin.write('secret\r');
+      for (const [prompt, answer] of answers) {
+        if (!shown.includes(prompt)) continue;
+        answers.delete(prompt);
+        terminal.stdin.write(answer);
+      }
     });
     const [code] = await once(terminal, 'close');
     assert.equal(code, 0, shown);

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { describe, it } from 'node:test';
 import { fleetFile, ServedFleet } from './fixtures/fleet-command.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
+import { freePort } from './fixtures/free-port.ts';
 
 /** Workers that play until the end of the stack; rejects if the command ends before. */
 async function demo(data: string, stack: AsyncDisposableStack) {
@@ -51,13 +52,14 @@ describe('fleet demo-workers', { timeout: 240_000 }, () => {
   it('goes on when the server was killed and started again', async () => {
     await using stack = new AsyncDisposableStack();
     const data = await temporaryFolder(stack);
-    const first = stack.use(await ServedFleet.start(data));
+    const port = await freePort();
+    const words = ['--port', String(port)];
+    const first = stack.use(await ServedFleet.start(data, words));
     const { child, failed } = await demo(data, stack);
     await Promise.race([played(first, 3), failed]);
     await first.stop('SIGKILL');
-    const { port } = new URL(first.url);
-    await Promise.race([hangUp(Number(port), 9), failed]);
-    const second = stack.use(await ServedFleet.start(data, ['--port', port]));
+    await Promise.race([hangUp(port, 9), failed]);
+    const second = stack.use(await ServedFleet.start(data, words));
     await Promise.race([played(second, 3), failed]);
     assert.equal(child.exitCode, null);
   });

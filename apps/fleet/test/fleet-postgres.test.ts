@@ -40,11 +40,10 @@ describe('a fleet service, on Postgres', () => {
   });
 
   it('plays a run, restarts, and hands over to another instance', async () => {
-    const leaseMs = 1_000;
     let id = '';
     let game: object = {};
     {
-      await using site = await FleetSite.open({ database, leaseMs });
+      await using site = await FleetSite.open({ database });
       await site.fleet.users.change('tester', { machine_limit: 1000 });
       id = await site.run(sprtArgs(4));
       const tasks = await Promise.all(
@@ -70,11 +69,11 @@ describe('a fleet service, on Postgres', () => {
       const stored = await site.fleet.files.pgns.find(id, task.task_id);
       assert.equal(stored?.piece.size, zip.length);
     }
-    await using first = await FleetSite.open({ database, leaseMs });
+    await using first = await FleetSite.open({ database });
     const run = first.fleet.primary.world.run(id);
     assert.deepEqual([run?.games, run?.record.workers], [240, 2]);
     assert.equal((await first.ask('beat', game)).json.task_alive, false);
-    await using second = await FleetSite.open({ database, leaseMs });
+    await using second = await FleetSite.open({ database });
     assert.equal((await second.ask('beat', game)).status, 503);
     await first.fleet.service.close();
     await until(() => second.fleet.primary.isPrimary);

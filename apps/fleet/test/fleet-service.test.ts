@@ -74,7 +74,7 @@ describe('a fleet service', () => {
     await site.fleet.users.change('tester', { machine_limit: 1000 });
     await site.run({ num_games: 400_000 });
     const mine = await site.task({ unique_key: uniqueKey(100) });
-    using other = new DatabaseSync(site.database.replace('sqlite:', ''));
+    using other = new DatabaseSync(site.database.replace('sqlite:', ''), { timeout: 10_000 });
     other.exec('begin immediate');
     const ask = (at: number) =>
       site.ask('request_task', {

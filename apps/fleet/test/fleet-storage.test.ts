@@ -25,12 +25,9 @@ import { draws, runArgs, spsaArgs, stats, uniqueKey, worker } from './fixtures/f
 import { temporaryFolder } from './fixtures/fleet-site.ts';
 
 /** A fleet and its storage, without a server. */
-async function openStorage(stack: AsyncDisposableStack, deadlineMs = 10_000) {
+async function openStorage(stack: AsyncDisposableStack) {
   const path = join(await temporaryFolder(stack), 'fleet.db');
-  const options = { deadlineMs };
-  const database = stack.use(
-    await Database.open<FleetSchema>({ url: `sqlite:${path}`, ...options }),
-  );
+  const database = stack.use(await Database.open<FleetSchema>({ url: `sqlite:${path}` }));
   const storage = new FleetStorage(database);
   await storage.migrate();
   const fleet = newFleet();
@@ -213,21 +210,26 @@ describe('FleetStorage', () => {
 
   it('tells of a write that failed, and makes up for it', async () => {
     await using stack = new AsyncDisposableStack();
-    const { path, storage, fleet, writer, addRun, addTask } = await openStorage(stack, 700);
+    const { path, storage, fleet, writer, addRun, addTask } = await openStorage(stack);
     const run = await addRun();
     const { task, changes } = addTask(0, run);
     await writer.store(changes);
-    using other = new DatabaseSync(path);
+    const options = { url: `sqlite:${path}`, deadlineMs: 500 };
+    const database = stack.use(await Database.open<FleetSchema>(options));
+    const hasty = new ChangeWriter({ database, world: fleet, fence: 1, clock: systemClock });
+    stack.defer(() => hasty.close());
+    using other = new DatabaseSync(path, { timeout: 10_000 });
     other.exec('begin immediate');
     const { worker_info: info } = task.record;
     const update = updateTask(fleet, task, { info, stats: draws(8) });
     await assert.rejects(
-      writer.store(update.changes),
+      hasty.store(update.changes),
       ({ status }) => status === 503 || status === 504,
     );
-    assert.equal(writer.stats.failures, 1);
+    assert.equal(hasty.stats.failures, 1);
     other.exec('rollback');
-    await writer.flush();
+    // On a busy machine a write may need more than its deadline again.
+    while (hasty.stats.waiting > 0) await hasty.flush().catch(() => {});
     await assertSame(storage, run);
   });
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { inaccessible, openBrowser } from 'spillway-fixtures/browser';
+import { logWorker } from '../src/world/manage.ts';
 import { openBusyFleet, password } from './fixtures/busy-fleet.ts';
 import { stats } from './fixtures/fleet-scene.ts';
 import { type FleetSite, info } from './fixtures/fleet-site.ts';
@@ -51,7 +52,7 @@ describe('the pages in a browser', () => {
 
   const open = async (username?: string, secret = password): Promise<Page> => {
     const page = await browser.newPage({ baseURL: site.fleet.server.url });
-    page.setDefaultTimeout(20_000);
+    page.setDefaultTimeout(120_000);
     if (username === undefined) return page;
     await page.goto('/login');
     await page.fill('#username', username);
@@ -186,8 +187,22 @@ describe('the pages in a browser', () => {
     await page.close();
   });
 
-  it('are accessible, and fit their window', async () => {
-    const [run] = site.fleet.primary.world.unfinished;
+  it('are accessible, run no text as code, and fit their window', async () => {
+    const { world } = site.fleet.primary;
+    const [run] = world.unfinished;
+    const [task] = world.active;
+    assert.ok(run && task);
+    // What people and workers may write, at its longest.
+    const code = '"><img src=x onerror=window.wasRun=1><svg onload=window.wasRun=1>';
+    Object.assign(run.args, { new_tag: `${code}${'x'.repeat(130)}`.replaceAll(' ', '/') });
+    Object.assign(run.args, { info: `${code} ${'x'.repeat(9_000)}`, arch_filter: code });
+    Object.assign(task.record.worker_info, { uname: `${code}${'x'.repeat(900)}` });
+    world.blocked.set('bob-16cores-00000f', {
+      message: `${code}${'x'.repeat(400)}`,
+      last_updated: 0,
+    });
+    const message = `${code}${'x'.repeat(5_000)}`;
+    await site.fleet.primary.change((fleet) => logWorker(fleet, info(), message));
     const paths = [
       ...['/tests', '/tests/finished', '/tests/run', '/tests/machines', '/actions', '/user'],
       ...['/contributors', '/user_management?group=all', '/nns', '/upload', '/sprt_calc'],
@@ -202,7 +217,7 @@ describe('the pages in a browser', () => {
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
       // All pages are made of the same parts: on a phone the first ones stand for them.
-      for (const path of width < 1000 ? paths.slice(0, 5).concat(paths.at(-2) ?? '') : paths) {
+      for (const path of width < 1000 ? paths.slice(0, 5).concat(paths.slice(-2)) : paths) {
         await page.goto(path);
         const isWide = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
         if (isWide) wrong.push(`${path} scrolls sideways at ${width}`);
@@ -210,6 +225,7 @@ describe('the pages in a browser', () => {
         if (cut > 0) wrong.push(`${path} at ${width}: ${cut} tables are wider than their cards`);
         const outside = width < 1000 ? ((await page.evaluate(textOutside)) as string[]) : [];
         for (const text of outside) wrong.push(`${path} at ${width}: ${text} is not in its cell`);
+        if (await page.evaluate('window.wasRun')) wrong.push(`${path}: text was run as code`);
         for (const finding of await inaccessible(page)) {
           wrong.push(`${path} at ${width}, ${colorScheme}: ${finding}`);
         }

@@ -110,6 +110,24 @@ describe('pages about people, machines and nets', () => {
     assert.deepEqual(done, ['rejected', 'blocked', 'accepted']);
   });
 
+  it('accept or reject a user, whichever of two approvers was first', async () => {
+    const both = ['user-approve', 'user-reject'];
+    for (const [at, asked] of [both, both.toReversed()].entries()) {
+      const username = `between${at}`;
+      await site.fleet.users.add({ username, password });
+      const all = asked.map((name) => operate(site.fleet, name, { username }));
+      const done = await Promise.allSettled(all);
+      const kept = done.filter(({ status }) => status === 'fulfilled');
+      assert.equal(kept.length, 1, 'the other is told that it came too late');
+      const log = (await site.ask('actions', { user: username })).json;
+      const user = await site.fleet.users.find(username);
+      assert.deepEqual(
+        log.map(({ message }: { message: string }) => message),
+        [user === undefined ? 'rejected' : 'accepted'],
+      );
+    }
+  });
+
   it('let approvers make a link with which a user chooses a password once', async () => {
     await site.fleet.users.add({ username: 'hal', password: 'forgotten one', pending: false });
     const shown = await ada.post('/user/hal', { user: 'hal', link: '1' });

@@ -38,7 +38,7 @@ describe('the page of a run', () => {
       'The LLR is',
       'Likelihood ratio',
       'accept</text>',
-      'Stronger with a chance of',
+      'Chance to be stronger',
       'Ptnml(0-2)',
       'Pawn history with a second key',
       'Tasks',

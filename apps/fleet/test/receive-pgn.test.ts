@@ -14,6 +14,7 @@ import { runInNewContext } from 'node:vm';
 import { gzipSync } from 'node:zlib';
 import type { FastifyPluginAsync } from 'fastify';
 import { Gate, Lane, systemClock, wallClock } from 'spillway';
+import { cannotMount, mountSmallDisk } from 'spillway-fixtures/mount';
 import { createServer, uploads } from 'spillway-http';
 import { Database } from 'spillway-sql';
 import { sweepDrafts } from '../src/files/draft-file.ts';
@@ -25,8 +26,12 @@ import { temporaryFolder } from './fixtures/fleet-site.ts';
 const task = { run_id: 'f'.repeat(24), task_id: 3 };
 
 /** A server that takes games from anybody, within these limits. */
-async function open(stack: AsyncDisposableStack, limits: Partial<ReceivePgnOptions> = {}) {
-  const folder = await temporaryFolder(stack);
+async function open(
+  stack: AsyncDisposableStack,
+  limits: Partial<ReceivePgnOptions> = {},
+  folder?: string,
+) {
+  folder ??= await temporaryFolder(stack);
   const database = stack.use(
     await Database.open<FleetSchema>({ url: `sqlite:${join(folder, 'db')}` }),
   );
@@ -94,6 +99,23 @@ describe('receiving games', () => {
     );
     assert.equal(await games.find(task.run_id, task.task_id), undefined);
     assert.deepEqual(await readdir(pgns), []);
+  });
+
+  it('says that the disk is full, keeps what it has, and goes on with room', async (test) => {
+    await using stack = new AsyncDisposableStack();
+    const folder = join(await temporaryFolder(stack), 'disk');
+    const disk = mountSmallDisk(folder, 4_000_000);
+    if (disk === undefined) return test.skip(cannotMount);
+    stack.use(disk);
+    const { games, url, pgns } = await open(stack, {}, folder);
+    const zip = gzipSync(randomBytes(60_000));
+    assert.equal(await send(url, bodyOf(zip)), 200);
+    assert.equal(await send(url, bodyOf(gzipSync(randomBytes(6_000_000)))), 507);
+    assert.deepEqual(await readdir(pgns), [task.run_id]);
+    assert.equal((await games.find(task.run_id, task.task_id))?.piece.size, zip.length);
+    const next = gzipSync(randomBytes(50_000));
+    assert.equal(await send(url, bodyOf(next)), 200);
+    assert.equal((await games.find(task.run_id, task.task_id))?.piece.size, next.length);
   });
 
   it('leaves nothing behind when the client goes away', async () => {

@@ -1,6 +1,10 @@
+/** Control characters, which would steer a terminal, and marks that turn its writing around. */
+const unprintable = /[^\P{Cc}\n\t]|\p{Bidi_Control}/gu;
+
 /** Prints what a command gives: JSON for programs, or text for people. */
 export function print(value: unknown, json: boolean | undefined, text: () => string): void {
-  process.stdout.write(`${json ? JSON.stringify(value, null, 2) : text()}\n`);
+  const shown = json ? JSON.stringify(value, null, 2) : text().replaceAll(unprintable, '\uFFFD');
+  process.stdout.write(`${shown}\n`);
 }
 
 /** The look of a printed table. */

@@ -21,7 +21,7 @@ export function settingsOf(command: Command): Settings {
   return cli.settingsOf(command, settingsReader).settings;
 }
 
-/** Refuses the name of what is no file, before anything is opened or made for it. */
+/** Throws for a path that is no file, before anything is opened or made. */
 export async function demandFiles(paths: readonly string[]): Promise<void> {
   for (const path of paths) {
     const found = await stat(path).catch(() => undefined);
@@ -30,14 +30,14 @@ export async function demandFiles(paths: readonly string[]): Promise<void> {
   }
 }
 
-/** Asks for one thing, and names the flag of what was wrong with it. */
+/** Runs an operation; faults of its input name the flags of the command. */
 export async function ask(command: Command, name: string, input: object): Promise<unknown> {
   const settings = settingsOf(command);
   const operation = operations.get(name) as AnyOperation;
   try {
     // Before anything is opened or made for it.
     checkInput(operation, input);
-    // Loaded when it is needed: help and complaints come at once without.
+    // Loaded late, so that help and usage errors are printed at once.
     const { openOperator } = await import('./operator.ts');
     await using operator = await openOperator(settings, operation.role === 'reader');
     return await operator.call(name, input);
@@ -50,7 +50,7 @@ export async function ask(command: Command, name: string, input: object): Promis
   }
 }
 
-/** A complaint about `new_tag` is one about `--new-tag` to who typed that. */
+/** Replaces the field of a fault, such as `new_tag`, by its flag, `--new-tag`. */
 function withFlag(command: Command, line: string): string {
   const field = /^([\w.]+): /.exec(line)?.[1];
   if (field === undefined) return line;

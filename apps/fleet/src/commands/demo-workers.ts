@@ -15,7 +15,7 @@ import type { Operator } from './operator.ts';
 
 /** Milliseconds from one batch of games to the next. */
 const batchMs = 1_000;
-/** The server must have answered within so many milliseconds. */
+/** Longest wait for an answer of the server, in milliseconds. */
 const answerMsMax = 30_000;
 /** Elo by which the new engine is stronger. */
 const elo = 5;
@@ -97,7 +97,7 @@ class DemoWorkers {
       const reply = await this.#post('request_task', info);
       if (reply?.run !== undefined) await this.#play(reply as AssignedTask, info);
       else if (!signal.aborted) {
-        // Without an answer there is no server that a run could be added to.
+        // Without an answer no run can be added.
         if (reply !== undefined) await this.#demandRun();
         await this.#pause();
       }
@@ -132,7 +132,7 @@ class DemoWorkers {
       await operator.call('run-add', { username, run, approve: true });
     };
     await this.#adding.run('', add).catch((error: unknown) => {
-      // A server that is gone, or is starting, comes back; what it refuses is told.
+      // A server that is gone or starting comes back; a refusal ends the command.
       if (Object(error).status < 500) throw error;
     });
   }
@@ -145,7 +145,7 @@ class DemoWorkers {
   async #post(endpoint: string, info: object, more: object = {}): Promise<TaskReply | undefined> {
     const body = JSON.stringify({ password: this.#password, worker_info: info, ...more });
     const headers = { 'content-type': 'application/json' };
-    // Not by the signal of the command: at its end each worker still gives its task back.
+    // Without the signal of the command, after which each worker still gives its task back.
     using limit = deadline(systemClock, answerMsMax);
     const sent = { method: 'POST', headers, body, signal: limit.signal };
     const url = `${this.#options.url}/api/${endpoint}`;

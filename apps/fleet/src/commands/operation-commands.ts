@@ -62,7 +62,7 @@ function commandOf(name: string, operation: AnyOperation): Command {
   return withSettings(command);
 }
 
-/** Gives a command a flag for each field; the answer reads the fields from what was given. */
+/** Adds a flag for each field; the result reads the fields from the given flags. */
 function addFlags(
   command: Command,
   fields: Fields,
@@ -88,14 +88,14 @@ function flagOf(name: string, field: Field<unknown>): string {
   return field.flag ?? `--${name.replaceAll('_', '-')} ${value}`.trim();
 }
 
-/** A flag without a value turns around what an absent field stands for. */
+/** A flag without a value negates the value of the absent field. */
 function sentOf(option: Option, { kind, absent }: Field<unknown>, given: Flags): unknown {
   const value = given[option.attributeName()];
   if (kind !== 'flag' || typeof value !== 'boolean') return value;
   return value === option.negate ? undefined : absent !== true;
 }
 
-/** Options for inputs that are not single values: a run with its tests, and files of books. */
+/** Options for structured inputs: a run with its test, and files of books. */
 const extras: Readonly<Record<string, (command: Command) => ReadInput>> = {
   'run-add': (command) => {
     const names = [...presets.keys()].join(', ');
@@ -149,7 +149,7 @@ function presetOf(name: unknown): object {
 
 function sprtOf({ sprt, eloModel }: Flags): object {
   if (sprt === undefined) {
-    if (eloModel !== undefined) throw new UsageError('--elo-model: is of use with --sprt only');
+    if (eloModel !== undefined) throw new UsageError('--elo-model: needs --sprt');
     return {};
   }
   const bounds = String(sprt).split(',');
@@ -164,7 +164,7 @@ function spsaOf({ spsa, spsaA, spsaAlpha, spsaGamma }: Flags): object {
     return { sprt: undefined, spsa: { raw_params: readText(String(spsa)), ...others } };
   }
   if (Object.values(others).every((value) => value === undefined)) return {};
-  throw new UsageError('--spsa: is needed where --spsa-a, --spsa-alpha or --spsa-gamma is given');
+  throw new UsageError('--spsa-a, --spsa-alpha, --spsa-gamma: need --spsa');
 }
 
 function readText(path: string): string {

@@ -19,15 +19,15 @@ import { demandUsedDatabase, noteDatabase } from './used-database.ts';
 
 const firstUser = 'admin';
 
-/** The settings whose values operators see; of all others they see whether they are set. */
+/** The settings whose values operators see; of the others they see only whether they are set. */
 const shown = settingsReader.names.filter((name) => settingsReader.rules[name].hides === undefined);
 
-/** The time in which a proxy notices that the server is about to close, in milliseconds. */
+/** Time for a proxy to notice that the server is about to close, in milliseconds. */
 const lameDuckMs = 2_000;
 
-/** Serves until it is told to stop; gives the exit code. */
+/** Serves until a signal to stop; gives the exit code. */
 export async function serve(settings: Settings): Promise<number> {
-  // From the first moment: whoever starts a server may end it before it is ready.
+  // First of all, since a signal may come before the server is ready.
   const stopping = new ServiceStop();
   // A start that is refused leaves nothing behind.
   const remote = remoteOf(settings);
@@ -81,7 +81,7 @@ function near(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
-/** Tells where the server is, and once, at the very first start, how to get in. */
+/** Prints the address of the server and, at the very first start, the first account. */
 async function greet({ server, users, primary }: FleetService, settings: Settings): Promise<void> {
   const { url } = server;
   process.stdout.write(`Fleet is ready at ${url}, with its data in ${settings.data}\n`);

@@ -19,7 +19,7 @@ export function exportCommand(): Command {
       const { database, data } = settings;
       const { exportFleet } = await import('../transfer/export-fleet.ts');
       const onGone = (gone: string) => {
-        process.stderr.write(`${gone} was removed meanwhile, and is left out.\n`);
+        process.stderr.write(`${gone} was removed meanwhile and is left out.\n`);
       };
       await writeBackup(exportFleet({ database, data, files: options.files, onGone }), file);
     });
@@ -45,7 +45,7 @@ export function importCommand(): Command {
     .alias('restore')
     .description('read what fleet export has written, or what a fishtest server had')
     .argument('[file]', 'where from; standard input if it is left out')
-    .option('--replace', 'throw away what the database holds')
+    .option('--replace', 'delete the present content of the database')
     .option('--fishtest <folder>', 'read runs.json, users.json … as mongoexport prints them')
     .option('--json', 'with --fishtest: print JSON')
     .addHelpText(

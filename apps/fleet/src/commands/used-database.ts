@@ -7,12 +7,12 @@ import type { Settings } from '../settings.ts';
 
 type Used = Pick<Settings, 'data' | 'database'>;
 
-/** The file in the data folder that says which database the last server used, without password. */
+/** The file that names the database of the last server, without its password. */
 function noteOf({ data }: Used): string {
   return join(data, 'database-used');
 }
 
-/** Notes which database a server uses, for commands that are told only the data folder. */
+/** Notes which database a server uses, for commands that know only the data folder. */
 export async function noteDatabase(settings: Used): Promise<void> {
   const path = noteOf(settings);
   const text = `${withoutPassword(settings.database)}\n`;
@@ -20,8 +20,8 @@ export async function noteDatabase(settings: Used): Promise<void> {
 }
 
 /**
- * Refuses the database that a data folder has by itself where another one is in use: changes that a
- * command made there nobody would ever see.
+ * Refuses the default database of a data folder if the last server used another one, which would
+ * not see the changes of a command.
  */
 export async function demandUsedDatabase(settings: Used): Promise<void> {
   if (settings.database !== `sqlite:${join(settings.data, 'fleet.db')}`) return;
@@ -34,7 +34,7 @@ export async function demandUsedDatabase(settings: Used): Promise<void> {
   );
 }
 
-/** A command that makes a missing database says so; one that only reads refuses to. */
+/** Prints that a missing database is made; throws for a command that only reads. */
 export function checkNewDatabase({ data, database }: Used, isReader: boolean): void {
   const path = /^sqlite:(.+)$/s.exec(database)?.[1];
   if (path === undefined || existsSync(path)) return;

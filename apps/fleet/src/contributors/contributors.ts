@@ -10,7 +10,7 @@ import type { RunArgs, RunRecord, TaskRecord } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
 import { gamesOf } from '../world/world.ts';
 
-/** Work that one user has given. */
+/** Contributions of one user. */
 interface Contribution {
   cpu_hours: number;
   games: number;
@@ -64,10 +64,10 @@ export interface Contributor extends Contribution {
   readonly games_per_hour: number;
 }
 
-/** All that was ever finished, or what the last 30 days have seen. */
+/** All finished runs, or the runs of the last 30 days. */
 export type ContributorTable = 'contributors' | 'top_month';
 
-/** A run, and what of it was counted, if it was. */
+/** A run, and the contributions that were counted for it. */
 interface CountedRun {
   readonly id: string;
   readonly start_time: number;
@@ -91,10 +91,10 @@ const turnMax = 1_000;
 const pageSize = 500;
 
 /**
- * Totals of what users gave. Each finished run is counted once, in one transaction with the note of
- * what was counted of it; if its games change afterwards, by a purge or a second life, the
- * difference is counted. So a crash loses nothing and counts nothing twice. Each hour the primary
- * looks for new runs; nobody else writes these tables.
+ * Totals of what users contributed. Each finished run is counted once, in one transaction with a
+ * note of what was counted; if its games change afterwards, by a purge or because it goes on, the
+ * difference is counted. So a crash loses nothing and counts nothing twice. The primary counts each
+ * hour; nothing else writes these tables.
  */
 export class Contributors implements Part {
   readonly name = 'contributors';
@@ -125,7 +125,7 @@ export class Contributors implements Part {
     await this.#job.close(options);
   }
 
-  /** The most hours first; as old as the last count. */
+  /** Contributors as of the last count, those with the most hours first. */
   async list(table: ContributorTable, signal?: AbortSignal): Promise<Contributor[]> {
     const rows = await this.#database.kysely
       .selectFrom(table)
@@ -136,7 +136,7 @@ export class Contributors implements Part {
     return rows.map(contributorOf);
   }
 
-  /** Counts what is new, if this is the primary; joins a count that is under way. */
+  /** Counts new runs, if this is the primary; joins a count that is under way. */
   count(): Promise<void> {
     return this.#counting.run('', () => this.#count());
   }
@@ -158,7 +158,7 @@ export class Contributors implements Part {
     if (!this.#stopped) await this.#setMonth(fence, month, rates);
   }
 
-  /** The next runs after an id, and whether what was counted of them is no longer true. */
+  /** The next runs after an id, with what was counted for them. */
   async #runs(after: string): Promise<CountedRun[]> {
     const rows = await this.#database.kysely
       .selectFrom('runs')
@@ -221,7 +221,7 @@ export class Contributors implements Part {
     }
   }
 
-  /** Stores what a run gave, and the new totals with it, as long as this is the primary. */
+  /** Stores the contributions to a run together with the new totals, if this is the primary. */
   async #store(fence: number, run: CountedRun, now: Contributions): Promise<void> {
     const database = this.#database;
     const before = countedOf(run.counted);
@@ -249,7 +249,7 @@ export class Contributors implements Part {
     ]);
   }
 
-  /** Replaces the month, and what active workers play now in the totals. */
+  /** Replaces the month, and updates the games per hour in the totals. */
   async #setMonth(
     fence: number,
     month: Contributions,

@@ -19,7 +19,6 @@ export interface BookEntry {
   readonly sri: string;
 }
 
-/** A list with more is not one of books. */
 const booksMax = 10_000;
 
 /** Checks a list of books by name; throws `REQUEST_REFUSED`. */
@@ -46,12 +45,12 @@ export function isBookName(name: string): boolean {
   return patterns.book.test(name) && /^[\w][\w.+-]{0,199}$/.test(name);
 }
 
-/** A book of openings with what the list says of it; of PGN, openings are counted as white's. */
+/** A book of openings and its name; all openings of a PGN file are counted as white's. */
 export interface Book extends BookEntry {
   readonly name: string;
 }
 
-/** Reads a book in constant memory; throws `REQUEST_REFUSED` for what is not one. */
+/** Reads a book in constant memory; throws `REQUEST_REFUSED` if the file is not one. */
 export async function readBook(path: string): Promise<Book> {
   const name = basename(path);
   demand(isBookName(name), `${name}: a book is called *.epd or *.pgn`);
@@ -84,8 +83,8 @@ export async function readBook(path: string): Promise<Book> {
 const lineMax = 65_536;
 
 /**
- * The books that runs may use, by name: in memory, because each new task asks for one. It knows
- * none before it is reloaded.
+ * The books that runs may use, by name. They are in memory, because each new task needs one; call
+ * `reload` first.
  */
 export class Books {
   readonly #database: Database<FleetSchema>;
@@ -126,7 +125,7 @@ export class Books {
     await this.reload();
   }
 
-  /** Takes up what others have stored. */
+  /** Reads all books again, also those that other processes stored. */
   async reload(): Promise<void> {
     const rows = await this.#database.kysely.selectFrom('books').selectAll().execute();
     this.#books = new Map(rows.map(({ name, entry }) => [name, JSON.parse(entry) as BookEntry]));

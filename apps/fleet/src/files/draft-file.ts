@@ -3,6 +3,7 @@ import { type FileHandle, mkdir, open, readdir, stat, unlink } from 'node:fs/pro
 import { dirname, join } from 'node:path';
 import type { Clock } from 'spillway';
 import { renameDurably, syncFolder } from 'spillway/internal';
+import { httpError } from 'spillway-http';
 import type { Database } from 'spillway-sql';
 import type { FleetSchema } from '../storage/fleet-schema.ts';
 
@@ -18,7 +19,7 @@ const suffix = '.part';
 /** Longer than any upload may take. */
 const draftMsMax = 3_600_000;
 
-/** A file that comes in pieces, under a name that nobody looks at until it is whole. */
+/** A file that arrives in pieces; it has a temporary name until it is complete. */
 export class DraftFile implements AsyncDisposable {
   readonly path: string;
   readonly #handle: FileHandle;
@@ -31,7 +32,7 @@ export class DraftFile implements AsyncDisposable {
   static async open(folder: string): Promise<DraftFile> {
     await makeFolder(folder);
     const path = join(folder, `.${randomUUID()}${suffix}`);
-    return new DraftFile(path, await open(path, 'wx'));
+    return new DraftFile(path, await open(path, 'wx').catch(fullDisk));
   }
 
   private constructor(path: string, handle: FileHandle) {
@@ -43,29 +44,30 @@ export class DraftFile implements AsyncDisposable {
     return this.#bytes;
   }
 
-  /** Of all its bytes, in hexadecimal; nothing can be written from then on. */
+  /** The digest of all bytes, in hexadecimal; nothing can be written after it was read. */
   get sha256(): string {
     this.#sha256 ??= this.#hash.digest('hex');
     return this.#sha256;
   }
 
+  /** Throws `DISK_FULL` if there is no room for it. */
   async write(chunk: Uint8Array): Promise<void> {
     this.#hash.update(chunk);
     this.#bytes += chunk.length;
     for (let at = 0; at < chunk.length; ) {
-      at += (await this.#handle.write(chunk, at)).bytesWritten;
+      at += (await this.#handle.write(chunk, at).catch(fullDisk)).bytesWritten;
     }
   }
 
-  /** Gives it its name, in this folder or another of the same disk; durable when it resolves. */
+  /** Renames the file to a path on the same disk; durable when it resolves. */
   async keep(path: string): Promise<void> {
-    await this.#handle.sync();
+    await this.#handle.sync().catch(fullDisk);
     await makeFolder(dirname(path));
     await renameDurably(this.path, path);
     this.#isKept = true;
   }
 
-  /** Leaves nothing behind, unless it was kept. */
+  /** Removes the file unless it was kept. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#handle.close();
     if (!this.#isKept) await unlink(this.path).catch(() => {});
@@ -73,8 +75,8 @@ export class DraftFile implements AsyncDisposable {
 }
 
 /**
- * Removes what a crash has left half written, as seen at `now` in UNIX milliseconds. What is young
- * may be on its way to another instance.
+ * Removes drafts that a crash has left; `now` is in UNIX milliseconds. Young ones stay: another
+ * instance may be writing them.
  */
 export async function sweepDrafts(folder: string, now: number): Promise<void> {
   await makeFolder(folder);
@@ -87,6 +89,12 @@ export async function sweepDrafts(folder: string, now: number): Promise<void> {
     );
     if (now - changedAt > draftMsMax) await unlink(path).catch(() => {});
   }
+}
+
+/** Names a disk without room: whoever sent the file can send it again when there is some. */
+function fullDisk(cause: unknown): never {
+  const isFull = ['ENOSPC', 'EDQUOT'].includes(Object(cause).code);
+  throw isFull ? httpError('DISK_FULL', 'the disk has no room for this file', { cause }) : cause;
 }
 
 async function makeFolder(folder: string): Promise<void> {

@@ -1,8 +1,8 @@
-import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import { download } from 'spillway-http';
 import type { Context } from '../context.ts';
 import { fleetError } from '../errors.ts';
-import { apiErrors, refuseOtherMethods } from '../read/answers.ts';
+import { apiErrors, baseOf, refuseOtherMethods } from '../read/answers.ts';
 
 const urls = ['/api/nn/:name', '/nn/:name', '/api/pgn/:name', '/api/run_pgns/:name'];
 const pgnName = /^([0-9a-f]{24})-(0|[1-9]\d{0,8})\.pgn$/;
@@ -63,10 +63,6 @@ function netRoutes(app: FastifyInstance, { files, baseUrl, lanes }: Context): vo
 
 function noNet(name: string): Error {
   return fleetError('RECORD_UNKNOWN', `The network ${name} does not exist`);
-}
-
-function baseOf({ protocol, host }: FastifyRequest): string {
-  return `${protocol}://${host}`;
 }
 
 function attachment(name: string): string {

@@ -38,7 +38,7 @@ export interface FleetFilesOptions {
   readonly netsUrl?: string | undefined;
   /** Variables with `HTTP_PROXY` and the like. @default none: calls go directly */
   readonly proxy?: ProxyVariables | undefined;
-  /** Told of what failed in the background; it is done again at its time. */
+  /** Called when a background job fails; the job runs again at its next time. */
   readonly onFailure: (job: string, error: unknown) => void;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
@@ -49,12 +49,12 @@ const reloadMs = 60_000;
 const refreshMs = 900_000;
 const pruneMs = 3_600_000;
 const netMsMax = 300_000;
-/** Time for which a net that is nowhere is not looked for again; number of such nets known. */
+/** Time until a net that was not found is looked for again, and how many such nets are known. */
 const missingMs = 60_000;
 const missingMax = 1_000;
 const listName = 'books.json';
 
-/** All that lies in files: games, nets and books, and where more of them comes from. */
+/** Games, nets and books, which lie in files, and the hosts that more of them come from. */
 export class FleetFiles implements Part {
   readonly name = 'files';
   readonly pgns: Pgns;
@@ -64,7 +64,7 @@ export class FleetFiles implements Part {
   readonly #options: FleetFilesOptions;
   readonly #dispatcher: Dispatcher | undefined;
   readonly #netHost: OutsideHost | undefined;
-  /** Nets that are on their way here; bounded by what the host's lane lets wait. */
+  /** Nets that are being downloaded; the host's lane bounds how many. */
   readonly #coming = new SingleFlight<boolean>();
   /** Times at which nets were last looked for in vain. */
   readonly #missing = new BoundedMap<string, number>({ countMax: missingMax, first: 'oldest' });
@@ -88,14 +88,14 @@ export class FleetFiles implements Part {
     return { books: this.books.books.size, github: this.github?.stats };
   }
 
-  /** Calls that GitHub still grants; without GitHub, those that it would grant. */
+  /** The remaining rate limit of GitHub; an untouched one if GitHub is not used. */
   get budget(): GithubBudgetState {
     return this.github?.budget ?? new GithubBudget(this.#options.clock).state;
   }
 
   async start(): Promise<void> {
     const { clock, folder, onFailure } = this.#options;
-    // What a crash has left goes before anything new comes.
+    // Drafts that a crash left are removed before new ones are made.
     for (const name of ['pgns', 'nets']) await sweepDrafts(join(folder, name), clock.now());
     await this.books.reload();
     const taken = this.#takeUp(join(folder, 'books'));
@@ -115,7 +115,7 @@ export class FleetFiles implements Part {
 
   async close(options?: CloseOptions): Promise<void> {
     const closed = Promise.all(this.#jobs.map((job) => job.close(options)));
-    // A call to GitHub that is under way ends with its connection.
+    // This ends calls to GitHub that are under way.
     await this.#dispatcher?.destroy();
     await closed;
   }
@@ -126,7 +126,7 @@ export class FleetFiles implements Part {
     if (books !== undefined) await this.books.store(books);
   }
 
-  /** Brings a net here from where nets are; throws `RECORD_UNKNOWN` if it is not there either. */
+  /** Downloads a net; throws `RECORD_UNKNOWN` if the host does not have it. */
   async fetchNet(name: string, user: string, signal?: AbortSignal): Promise<Net> {
     const missing = () => fleetError('RECORD_UNKNOWN', `The network ${name} does not exist`);
     if (this.#netHost === undefined) throw missing();
@@ -136,7 +136,7 @@ export class FleetFiles implements Part {
     });
   }
 
-  /** True if a net is here, or could be brought here; concurrent callers share one call. */
+  /** True if a net is here or could be downloaded; concurrent callers share one download. */
   async obtainNet(name: string, signal?: AbortSignal): Promise<boolean> {
     if (await this.nets.has(name, signal)) return true;
     if (this.#netHost === undefined || !patterns.netName.test(name)) return false;
@@ -145,7 +145,7 @@ export class FleetFiles implements Part {
     return this.#coming.run(name, () => this.#bring(name), { signal });
   }
 
-  /** It goes on when nobody waits any more: whoever wants the net will ask again. */
+  /** Takes no signal: a download goes on without callers, since they will ask again. */
   async #bring(name: string): Promise<boolean> {
     try {
       await this.fetchNet(name, systemUser);
@@ -157,7 +157,7 @@ export class FleetFiles implements Part {
     }
   }
 
-  /** Books in the folder that are not known yet: a list of them, and books themselves. */
+  /** Adds the books of a list in the folder, and files of books that are not known yet. */
   async #takeUp(folder: string): Promise<void> {
     const names = await readdir(folder).catch((): string[] => []);
     if (names.includes(listName)) {

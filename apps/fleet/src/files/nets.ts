@@ -17,12 +17,12 @@ export interface Net {
   readonly sha256: string;
 }
 
-/** The longest net that is taken, in bytes. */
+/** The largest net that is accepted, in bytes. */
 export const netBytesMax = 200_000_000;
 /** Nets that are remembered as checked. */
 const checkedMax = 10_000;
 
-/** Engine networks, each named by the first 12 digits of its SHA-256; some put there by hand. */
+/** Engine networks, named by the first 12 digits of their SHA-256; people may add files by hand. */
 export class Nets {
   readonly #options: FolderOptions;
   /** Checked versions of files, with their digests; the least recently used is forgotten first. */
@@ -46,7 +46,7 @@ export class Nets {
     return await this.receive(file.createReadStream(), { user, name: wanted });
   }
 
-  /** Takes a net that comes in pieces; durable when this resolves. */
+  /** Stores a net that arrives in pieces; durable when this resolves. */
   async receive(
     chunks: AsyncIterable<Uint8Array>,
     { user, name }: { readonly user: string; readonly name?: string | undefined },
@@ -73,7 +73,7 @@ export class Nets {
     return (await this.find(name, signal)) !== undefined;
   }
 
-  /** The net for `download`. A file that is not what its name says is not found. */
+  /** The net for `download`; undefined for a file whose digest does not match its name. */
   async find(name: string, signal?: AbortSignal): Promise<Download | undefined> {
     if (!patterns.netName.test(name)) return undefined;
     const file = await fileDownload(this.#options.folder, name).catch(ifMissing);

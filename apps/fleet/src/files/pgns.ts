@@ -27,7 +27,7 @@ const pageSize = 1_000;
 const highWaterMark = 262_144;
 
 const dayMs = 86_400_000;
-/** Days for which games are kept after a run's last result; deleted runs are as LTC. */
+/** Days that games are kept after a run's last result; those of deleted runs as long as LTC. */
 const days = { stc: 1, ltc: 10, unfinished: 50 };
 
 /**
@@ -42,7 +42,7 @@ export class Pgns {
     this.#options = options;
   }
 
-  /** A place for games that are on their way. */
+  /** A new file for games that are being received. */
   draft(): Promise<DraftFile> {
     return DraftFile.open(this.#options.folder);
   }
@@ -108,7 +108,7 @@ export class Pgns {
     }
   }
 
-  /** Forgets the games of a run. */
+  /** Deletes the games of a run. */
   async remove(runId: string): Promise<void> {
     const { database, folder } = this.#options;
     const gone = database.kysely.deleteFrom('pgns').where('run_id', '=', runId).returningAll();
@@ -117,7 +117,7 @@ export class Pgns {
     await rmdir(join(folder, runId)).catch(() => {});
   }
 
-  /** Forgets games that nobody looks at any more; gives the runs they were of. */
+  /** Deletes games of runs that ended long enough ago; gives the ids of these runs. */
   async prune(): Promise<string[]> {
     const { database, clock } = this.#options;
     const before = (days: number) => clock.now() - days * dayMs;
@@ -193,15 +193,15 @@ async function checkGzip(
 
 export interface ReceivePgnOptions {
   readonly games: Pgns;
-  /** Bounds how many files are looked into at once: that takes a core. */
+  /** Bounds how many files are decompressed at once: each takes a core. */
   readonly checks: Gate;
   /** The longest body, in bytes. */
   readonly bodyBytesMax: number;
   /** The most that may come out of the gzip, in bytes. */
   readonly textBytesMax: number;
   /**
-   * All other checks of a worker's request, in their order. Its `pgn` is there if the body has one,
-   * but empty. Throws, or gives the task whose games they are.
+   * Makes all other checks of a request, whose `pgn` is empty if the body has one. Throws, or gives
+   * the task that the games belong to.
    */
   readonly admit: (
     body: unknown,

@@ -6,13 +6,13 @@ const isSpace = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0
 const isOpening = (byte: number) => byte === 0x7b || byte === 0x5b;
 const isClosing = (byte: number) => byte === 0x7d || byte === 0x5d;
 
-/** No request needs more besides its games. */
+/** The rest of a request, without its games, has at most this many bytes. */
 const restBytesMax = 1_048_576;
 const gamesKey = 'pgn';
 
 /**
- * Reads a JSON body whose `pgn` may be of any length: what that holds comes out in pieces, decoded
- * from base64, and all else is kept to be parsed, with an empty `pgn` in its place.
+ * Reads a JSON body whose `pgn` may have any length: its value is decoded from base64 and given out
+ * in pieces; the rest of the body is kept, with an empty `pgn`, and parsed at the end.
  *
  *     between ───────── " ────────▶ text ── " that is not escaped ──▶ between
  *        └─ " after `"pgn":` ─▶ games ── any " ──▶ text, which that same " ends
@@ -34,7 +34,7 @@ export class UploadBody {
   #hasGames = false;
   readonly #games = new Base64Pieces();
 
-  /** Reason for which the games cannot be used; undefined if they can. */
+  /** The reason why the games cannot be used; undefined if they can. */
   get gamesFault(): string | undefined {
     return this.#hasGames ? this.#games.fault : undefined;
   }
@@ -125,7 +125,7 @@ export class UploadBody {
   }
 }
 
-/** Decodes base64 that comes in pieces of any length; what breaks its rules is noted, not used. */
+/** Decodes base64 that arrives in pieces of any length; invalid base64 sets `fault`. */
 class Base64Pieces {
   fault: string | undefined;
   #carry = '';

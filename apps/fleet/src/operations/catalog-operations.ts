@@ -52,7 +52,7 @@ function shownBooks(books: ReadonlyMap<string, BookEntry>): Book[] {
 /** People whose machines played games. */
 export const contributorOperations: Readonly<Record<string, AnyOperation>> = {
   contributors: operation({
-    about: 'show who gave how many games and hours of cores; counted each hour',
+    about: 'show games and core hours of all contributors; counted each hour',
     examples: ['contributors', 'contributors --month --limit 10 --json'],
     input: {
       month: flag(false, { about: 'of the last 30 days only' }),

@@ -3,14 +3,14 @@ import { SpillwayError } from 'spillway';
 import { didYouMean } from 'spillway-cli';
 import { isRecord } from '../protocol/patterns.ts';
 
-/** One complaint about a field of what a person sent. */
+/** A fault of one field of an input. */
 export interface FieldFault {
   /** The path as it was sent: `tc`, `sprt.elo0`. */
   readonly field: string;
   readonly message: string;
 }
 
-/** Names every fault of what a person sent, field by field. */
+/** Lists all faults of an input by field. */
 export class InputError extends SpillwayError {
   readonly faults: readonly FieldFault[];
 
@@ -38,7 +38,7 @@ export interface FieldOptions<T> {
 export interface Field<T> extends FieldOptions<T> {
   readonly kind: 'text' | 'secret' | 'integer' | 'number' | 'flag' | 'words' | 'any';
   readonly isOptional: boolean;
-  /** The value of a required field that is wrong; it is never used without a fault. */
+  /** The value that stands for a wrong one until the faults are thrown. */
   readonly none: T;
   /** Gives undefined for a value of another kind. */
   readonly parse: (sent: unknown) => T | undefined;
@@ -129,7 +129,7 @@ export function optional<T>(field: Field<T>): Field<T | undefined> {
   };
 }
 
-/** Reads all fields; adds to the faults, and goes on with what stands for an absent field. */
+/** Reads all fields; a wrong one adds to the faults and gets the value of an absent one. */
 export function readFields<F extends Fields>(
   fields: F,
   input: unknown,

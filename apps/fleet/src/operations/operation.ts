@@ -8,10 +8,7 @@ export interface Actor {
   readonly isApprover: boolean;
 }
 
-/**
- * One thing that an operator can ask for. Its command, its endpoint and its form are made from this
- * description alone.
- */
+/** An action of operators. Its command, endpoint and form are made from this description. */
 export interface Operation<F extends Fields, Out> {
   /** A line of help. */
   readonly about: string;
@@ -20,15 +17,15 @@ export interface Operation<F extends Fields, Out> {
   readonly input: F;
   /** Fields that the command takes as plain words, in this order. @default none */
   readonly words?: readonly (keyof F & string)[] | undefined;
-  /** A reader changes nothing; every change is in the log under the name of who made it. */
+  /** A reader changes nothing; every change is logged under the name of its actor. */
   readonly role: 'reader' | 'approver';
-  /** Gives the user who may do it without being an approver. @default approvers only */
+  /** The user who may do it without being an approver. @default approvers only */
   ownerOf?(context: Context, input: InputOf<F>): string | Promise<string>;
   /** The answer is plain JSON. */
   do(context: Context, input: InputOf<F>, by: Actor): Promise<Out>;
   /** The answer for people. */
   say(answer: Out): string;
-  /** The question on a page before it is done. @default no page has a button for it */
+  /** Asked on a page before it is done. @default no page has a button for it */
   readonly asks?: Question | undefined;
 }
 
@@ -36,9 +33,9 @@ export interface Operation<F extends Fields, Out> {
 export interface Question {
   /** Sentence about what will happen. */
   readonly text: string;
-  /** Follows the name of the thing in the message when it is done. */
+  /** Follows the name of the run in the message when it is done. */
   readonly done: string;
-  /** True for what cannot be taken back. @default false */
+  /** True if it cannot be undone. @default false */
   readonly danger?: boolean | undefined;
 }
 

@@ -18,7 +18,7 @@ import { runOperations } from './run-operations.ts';
 import { sampleOperations } from './sample.ts';
 import { userOperations } from './user-operations.ts';
 
-/** Everything that an operator can ask for, by name. */
+/** All operations by name. */
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(
   Object.entries({
     ...userOperations,
@@ -36,12 +36,12 @@ const by: Field<string | undefined> = optional({
   flag: '--by <name>',
 });
 
-/** All fields of an operation: what changes something is done by somebody. */
+/** All fields of an operation; one that changes something also takes its actor. */
 export function fieldsOf({ input, role }: AnyOperation): Fields {
   return role === 'approver' ? { ...input, by } : input;
 }
 
-/** Throws `INPUT_INVALID` for what an operator's input shows to be wrong by itself. */
+/** Throws `INPUT_INVALID` for faults that are visible in the input alone. */
 export function checkInput(operation: AnyOperation, sent: unknown): void {
   const faults: FieldFault[] = [];
   readFields(fieldsOf(operation), sent, faults);
@@ -49,8 +49,8 @@ export function checkInput(operation: AnyOperation, sent: unknown): void {
 }
 
 /**
- * Does what is asked for. An operator, who is no actor, may do everything; an actor may do what is
- * theirs, and an approver what approvers may. Throws `INPUT_INVALID` and `ACTION_FORBIDDEN`.
+ * Runs an operation. Without an actor, everything is allowed; other actors need to be approvers, or
+ * owners of what they change. Throws `INPUT_INVALID` and `ACTION_FORBIDDEN`.
  */
 export async function operate(
   context: Context,

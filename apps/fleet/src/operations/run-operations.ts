@@ -10,7 +10,6 @@ import {
   deleteRun,
   modifyRun,
   newRunRecord,
-  pauseRun,
   purgeByUser,
   stopByUser,
 } from '../world/manage.ts';
@@ -100,7 +99,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
     name: 'pause',
     asks: { text: 'Workers get no tasks of it until it is approved again.', done: 'is paused' },
     isOwners: true,
-    decide: (world, run, by) => pauseRun(world, goingOn(run), by),
+    decide: (world, run, by) => approveRun(world, goingOn(run), by, false),
   }),
 
   'run-stop': change({
@@ -157,7 +156,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
         about: 'throughput (share of the fleet in percent; above 100 needs a new approval)',
       }),
       auto_purge: optional({
-        ...flag(false, { about: 'purge by itself (set bad workers aside at the end)' }),
+        ...flag(false, { about: 'purge automatically (set bad workers aside at the end)' }),
         flag: '--auto-purge <true|false>',
       }),
       info: optional(changeableFields.info),
@@ -171,7 +170,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
       const as = { num_games, priority, throughput, auto_purge, info };
       const to = { ...as, ...Object.fromEntries(given) };
       const changed = await context.primary.decide((world) => {
-        // A run that was stopped goes on with the values it has only if one of them is given.
+        // Without any given value a stopped run must not go on.
         const changes = given.length === 0 ? new Changes() : modifyRun(world, run, to, by);
         return { reply: changes.runs.size > 0, changes };
       });
@@ -223,7 +222,7 @@ export const runOperations: Readonly<Record<string, AnyOperation>> = {
   }),
 };
 
-/** Checks a run and stores it; gives it as lists show it, with notes for people. */
+/** Checks and stores a run; gives it as in lists, with warnings. */
 export async function submitRun(
   context: Context,
   input: InputOf<typeof addFields>,
@@ -294,7 +293,7 @@ function change({ about, name, asks, decide, isOwners = false }: RunChange): Any
   });
 }
 
-/** Refuses a run that has ended: it can be neither approved nor stopped nor paused. */
+/** Throws `REQUEST_REFUSED` for a run that has ended. */
 function goingOn(run: Run): Run {
   if (!run.record.finished) return run;
   throw fleetError('REQUEST_REFUSED', `id: must be a run that goes on, and ${run.id} has ended`);

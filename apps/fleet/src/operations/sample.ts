@@ -29,13 +29,13 @@ const common = {
   book: 'noob_3moves.epd',
   tc: '10+0.1',
 };
-/** Runs that are there to try a worker with. */
+/** Runs to try a worker with. */
 export const sampleRuns: readonly object[] = [
   { ...common, num_games: 1_000, info: 'A fixed number of games, to try a worker.' },
   { ...common, sprt: { elo0: 0, elo1: 2 }, info: 'A sequential test, to try a worker.' },
 ];
 
-/** Something to do for a first worker. */
+/** A user and two runs for a first worker. */
 export const sampleOperations: Readonly<Record<string, AnyOperation>> = {
   seed: operation({
     about: 'a user and two approved runs; each waits until a worker asks for a task',

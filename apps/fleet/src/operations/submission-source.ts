@@ -20,10 +20,9 @@ export interface CheckSourceOptions {
 const forksUntil = Date.UTC(2025, 6, 1);
 
 /**
- * Looks at where a submission's branches come from: the repository gets the name it has today, one
- * that is no fork of the official engine is noted, and a base called master must have master's
- * bench. Throws `INPUT_INVALID`; remarks that are no faults are warnings. While GitHub cannot be
- * reached, all is believed.
+ * Checks where the branches of a submission come from: the repository gets its present name, one
+ * that is no fork of the official engine is noted, and a base called master must have the bench of
+ * master. Throws `INPUT_INVALID`. Nothing is checked while GitHub cannot be reached.
  */
 export async function checkSource(submission: Submission, options: CheckSourceOptions) {
   const { github, registrationTime, foreignRepos } = options;
@@ -56,7 +55,7 @@ export async function checkSource(submission: Submission, options: CheckSourceOp
   return { submission: { ...submission, args: known }, warnings };
 }
 
-/** Null for what is not there, undefined for what nobody could tell. */
+/** Null if GitHub does not have it, undefined if GitHub could not be asked. */
 async function told<T>(answer: Promise<T | undefined>): Promise<T | null | undefined> {
   return answer.then(
     (value) => value ?? null,
@@ -67,8 +66,8 @@ async function told<T>(answer: Promise<T | undefined>): Promise<T | null | undef
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Fills in the commit, the bench and the nets of a branch where the commit or the bench was left
- * out and GitHub knows it. What cannot be found stays away, for the one who checks to name.
+ * Adds commit, bench and nets of a branch from GitHub where the commit or the bench was left out.
+ * Values that cannot be found stay absent, which `readSubmission` reports.
  */
 export async function completeSubmission(
   sent: unknown,
@@ -94,7 +93,7 @@ async function found(
   const ref = sha ?? tag;
   if (typeof ref !== 'string' || ref === '' || ref.length > 200) return {};
   if (typeof repo !== 'string' || !patterns.githubRepo.test(repo)) return {};
-  // Without GitHub a run can be submitted too, by hand: its failure is not the submission's.
+  // If GitHub fails, the run can still be submitted with all values given by hand.
   const branch = await github.branch(repo, ref).catch(() => null);
   if (branch === null) return {};
   if (branch === undefined) {

@@ -29,7 +29,7 @@ import {
   words,
 } from './fields.ts';
 
-/** The state of the fleet that decides which submissions are right. */
+/** The state of the fleet that submissions are checked against. */
 export interface SubmissionContext {
   /** The submitter. */
   readonly username: string;
@@ -51,7 +51,7 @@ const namesShown = 10;
 /** The repository of branches for which none is named. */
 export const officialRepo = 'https://github.com/official-stockfish/Stockfish';
 
-/** Makes a run's arguments of what a person sent; throws `INPUT_INVALID`. */
+/** Makes the arguments of a run from the input of a person; throws `INPUT_INVALID`. */
 export function readSubmission(sent: unknown, context: SubmissionContext) {
   const faults: FieldFault[] = [];
   const fault = (field: string, message: string) => faults.push({ field, message });
@@ -118,7 +118,7 @@ const netNames = (known: ReadonlySet<string>): FieldOptions<readonly string[]> =
 });
 const repository = {
   rule: 'https://github.com/<user>/<repository>, without anything after it',
-  holds: (value: string) => patterns.githubRepo.test(value) && value.length <= 200,
+  holds: (value: string) => patterns.githubRepo.test(value),
 };
 const timeControl = {
   rule: 'seconds per game like 10+0.1, or per moves like 40/60+0.6, and not without any time',
@@ -126,7 +126,7 @@ const timeControl = {
     timeControlPattern.test(value) && value.length <= 50 && gameDuration(value) > 0,
 };
 
-/** The fields that a run can be given anew while it is played. */
+/** The fields that can change while a run is played. */
 export const changeableFields: {
   readonly priority: Field<number>;
   readonly throughput: Field<number>;
@@ -138,7 +138,7 @@ export const changeableFields: {
     rule: 'a share in percent, an integer from 1 to 500',
     absent: 100,
   }),
-  info: text({ ...anyText, about: 'text for people' }),
+  info: text({ ...anyText, about: 'description' }),
 };
 
 const fromGithub = '(as GitHub says, if left out)';
@@ -155,8 +155,8 @@ function submissionFields({ books, nets, trial }: SubmissionContext, isTest: boo
     base_signature: text({ ...signature, about: `bench of the base ${fromGithub}` }),
     new_options: text({ ...engineOptions, about: 'options of the branch (default Hash=16)' }),
     base_options: text({ ...engineOptions, about: 'options of the base (default Hash=16)' }),
-    new_nets: words({ ...netNames(nets), about: 'nets of the branch (with commas between)' }),
-    base_nets: words({ ...netNames(nets), about: 'nets of the base (with commas between)' }),
+    new_nets: words({ ...netNames(nets), about: 'nets of the branch (separated by commas)' }),
+    base_nets: words({ ...netNames(nets), about: 'nets of the base (separated by commas)' }),
     msg_new: text({ ...anyText, about: 'message of the commit of the branch' }),
     msg_base: text({ ...anyText, about: 'message of the commit of the base' }),
     tests_repo: text({
@@ -202,7 +202,7 @@ function submissionFields({ books, nets, trial }: SubmissionContext, isTest: boo
         holds: (value) => value === 'g++' || value === 'clang++',
       }),
     ),
-    auto_purge: flag(false, { about: 'purge by itself at the end (set bad workers aside)' }),
+    auto_purge: flag(false, { about: 'purge automatically at the end (set bad workers aside)' }),
     adjudication: flag(true, { about: 'play every game to its end', flag: '--no-adjudication' }),
     rescheduled_from: optional(
       text({
@@ -214,7 +214,7 @@ function submissionFields({ books, nets, trial }: SubmissionContext, isTest: boo
   };
 }
 
-/** The fields of a run, for those who only need their names and their help. */
+/** The fields of a run, for callers that need only their names and help. */
 export const runFields: Fields = submissionFields(
   { username: '', books: new Set(), nets: new Set() },
   false,
@@ -248,7 +248,7 @@ const sprtFields = {
   elo0: { ...bound, about: 'lower bound' },
   elo1: { ...bound, about: 'upper bound' },
   elo_model: text({
-    about: 'model of Elo',
+    about: 'Elo model',
     rule: `one of ${eloModels.join(', ')}`,
     holds: isEloModel,
     absent: 'normalized',

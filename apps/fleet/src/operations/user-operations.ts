@@ -21,7 +21,7 @@ const password = secret({
 export const emailField: Field<string> = text({
   about: 'e-mail (approvers see it, nobody else does)',
   rule: 'an address like you@example.org',
-  holds: (value) => /^([^@\s]+@[^@\s]+)?$/.test(value) && value.length <= 200,
+  holds: (value) => /^([^@\s\p{Cc}]+@[^@\s\p{Cc}]+)?$/u.test(value) && value.length <= 200,
   absent: '',
 });
 export const repositoryField: Field<string> = text({
@@ -176,11 +176,11 @@ export const userOperations: Readonly<Record<string, AnyOperation>> = {
     input: { username: accountField },
     role: 'approver',
     do: async ({ users }, { username }, { username: by }) => {
-      const user = await users.find(username);
-      if (user?.pending === false) {
+      const removed = await users.reject(username, by);
+      if (removed === undefined && (await users.find(username)) !== undefined) {
         throw fleetError('REQUEST_REFUSED', `${username} is accepted already; block the account`);
       }
-      return changed(username, await users.remove(username, by));
+      return changed(username, removed);
     },
     say: ({ username }) => `${username} was removed.`,
   }),

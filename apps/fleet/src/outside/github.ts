@@ -28,7 +28,7 @@ const repositoryFreshMs = 600_000;
 const benchFreshMs = 60_000;
 const masterFreshMs = 600_000;
 
-/** Client for the fleet's questions to GitHub. All answers can be given by hand instead. */
+/** Client for GitHub. All values that it looks up can be given by hand instead. */
 export class Github {
   readonly #budget: GithubBudget;
   readonly #api: OutsideHost;
@@ -82,7 +82,7 @@ export class Github {
     });
   }
 
-  /** The newest bench that a branch's commits tell; undefined if none of the latest does. */
+  /** The newest bench in the latest commit messages of a branch; undefined if there is none. */
   latestBench(repo: string, ref: string, signal?: AbortSignal): Promise<string | undefined> {
     return this.#api.ask({
       path: ['repos', ...ownerAndName(repo), 'commits'],
@@ -98,7 +98,7 @@ export class Github {
     });
   }
 
-  /** All that a new run needs to know of a branch, with its default nets; undefined without it. */
+  /** Commit, bench and default nets of a branch; undefined if there is none. */
   async branch(repo: string, ref: string, signal?: AbortSignal) {
     const commit = await this.commit(repo, ref, signal);
     if (commit === undefined) return undefined;
@@ -125,10 +125,7 @@ export class Github {
     });
   }
 
-  /**
-   * The address with the name that a repository has today, and that of the one which all of its
-   * network of forks comes from.
-   */
+  /** The present address of a repository, and that of the root of its forks. */
   repository(repo: string, signal?: AbortSignal) {
     return this.#api.ask({
       path: ['repos', ...ownerAndName(repo)],
@@ -194,10 +191,10 @@ function repoUrl(name: unknown): string {
   return url;
 }
 
-/** Calls that GitHub still grants, as its answers tell. */
+/** The rate limit of GitHub, as its answers tell it. */
 export type GithubBudgetState = Readonly<typeof unheard>;
 
-/** Budget that GitHub grants without a token, assumed until its first answer. */
+/** The rate limit without a token, assumed until the first answer. */
 const unheard = {
   limit: 60,
   remaining: 60,
@@ -209,7 +206,7 @@ const unheard = {
   _uninitialized: true,
 };
 
-/** Knows from each answer how many calls are left. */
+/** Tracks the rate limit by the headers of answers. */
 export class GithubBudget {
   readonly #clock: Pick<Clock, 'now'>;
   #state: GithubBudgetState | undefined;
@@ -227,7 +224,7 @@ export class GithubBudget {
     return { ...state, remaining: state.limit, used: 0 };
   }
 
-  /** Takes in the headers of an answer. */
+  /** Reads the headers of an answer. */
   note(headers: Readonly<Record<string, string | readonly string[] | undefined>>): void {
     if ((headers['x-ratelimit-resource'] ?? 'core') !== 'core') return;
     const count = (name: string) => {

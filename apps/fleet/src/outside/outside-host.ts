@@ -40,26 +40,26 @@ export interface OutsideCall {
 
 /** A call whose answer is kept for a while. */
 export interface OutsideQuestion<T> extends OutsideCall {
-  /** Time for which an answer is true without asking again, in milliseconds; from 0. */
+  /** Time for which an answer is used without asking again, in milliseconds; from 0. */
   readonly freshMs: number;
-  /** Makes the value of a body; what it throws speaks against the host. */
+  /** Parses a body; an error counts as a failure of the host. */
   readonly parse: (body: Buffer) => T;
 }
 
-/** A cached answer, with what it takes to ask whether it is still true. */
+/** A cached answer with its validator. */
 interface CachedAnswer {
   readonly value: unknown;
   /** Approximate size in memory, in bytes. */
   readonly bytes: number;
   readonly etag: string | undefined;
-  /** Time at which it was last known to be true. */
+  /** Time at which the host last confirmed it. */
   readonly checkedAt: number;
 }
 
 /** An answer whose body is still to be read, or dumped. */
 export type OutsideAnswer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
 
-/** Reads an answer to its end; what it throws with a status from 500 speaks against the host. */
+/** Reads an answer to its end; its errors with a status from 500 count as failures of the host. */
 export type ReadAnswer<T> = (answer: OutsideAnswer, signal: AbortSignal) => Promise<T>;
 
 const redirectsMax = 3;
@@ -73,9 +73,8 @@ const ratePerSecond = 10;
 const bytesMax = 8 * 1_048_576;
 
 /**
- * One host of others, and the only way to it: bounded in calls at once, calls a second and time;
- * left alone while it keeps failing, and asked no more often than needed. No answer of it leads to
- * another host.
+ * Client for one external host: bounds calls at once, calls a second and time, has a circuit
+ * breaker and a cache, and follows no redirect to another host.
  */
 export class OutsideHost {
   readonly name: string;
@@ -84,7 +83,7 @@ export class OutsideHost {
   readonly #clock: Clock;
   readonly #bucket: Bucket;
   readonly #calls: Outbound;
-  /** Until then it wants no calls. */
+  /** Until this time the host has asked for no more calls. */
   #quietUntil = -Infinity;
   readonly #kept = new BoundedMap<string, CachedAnswer>({
     countMax: 6_000,
@@ -127,8 +126,8 @@ export class OutsideHost {
   }
 
   /**
-   * The answer to a question; undefined for a 404. Many who ask the same at once wait for one call.
-   * If that fails, an old answer will do.
+   * The answer to a question; undefined for a 404. Concurrent callers with the same question share
+   * one call. If it fails, an old answer is given.
    */
   async ask<T>(question: OutsideQuestion<T>): Promise<T | undefined> {
     const { signal, freshMs, path, query = {} } = question;
@@ -186,14 +185,14 @@ export class OutsideHost {
     if (!isLimit && askedMs === undefined) {
       return fleetError('OUTSIDE_REFUSED', `${this.name} answers ${statusCode}`);
     }
-    // It wants less: until then calls are refused at once.
+    // Calls are refused at once until the host wants them again.
     const retryAfterMs = Math.min(askedMs ?? 60_000, 3_600_000);
     this.#quietUntil = Math.max(this.#quietUntil, this.#clock.now() + retryAfterMs);
     this.#bucket.slow();
     return this.#limited(retryAfterMs);
   }
 
-  /** Asks, and once more if the way there or the host itself failed. */
+  /** Makes a call, and once more if the network or the host failed. */
   get<T>(call: OutsideCall, read: ReadAnswer<T>): Promise<T> {
     const url = this.#address(call);
     const retryAfterMs = this.#quietUntil - this.#clock.now();
@@ -207,7 +206,7 @@ export class OutsideHost {
   }
 
   #address({ path, query = {} }: OutsideCall): URL {
-    // A part of dots would be a step up, and an empty one a host of its own.
+    // A part of dots would lead up, and an empty one to another host.
     const isPlain = path.every((part) => !/^\.*$/.test(part) && part.isWellFormed());
     if (!isPlain) throw fleetError('OUTSIDE_REFUSED', `${this.name}: no path: ${path.join('/')}`);
     const url = new URL(path.map(encodeURIComponent).join('/'), this.#base);
@@ -250,12 +249,12 @@ export class OutsideHost {
       if (answer.statusCode >= 500) throw this.#failure(`answers ${answer.statusCode}`);
       return await read(answer, signal);
     } finally {
-      // Of a body that was read to its end nothing is left to destroy.
+      // This does nothing if the body was read to its end.
       answer.body.on('error', () => {}).destroy();
     }
   }
 
-  /** An error that speaks against the host. */
+  /** A failure of the host. */
   #failure(what: string, cause?: unknown): SpillwayError {
     return fleetError('OUTSIDE_FAILED', `${this.name} ${what}`, { cause });
   }
@@ -275,7 +274,7 @@ async function readBytes({ body, headers }: OutsideAnswer): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** True for failures of the host; a demand for less, or a way elsewhere, is an answer too. */
+/** True for failures of the host; a rate limit or a refused redirect is none. */
 function isFailure(error: unknown): boolean {
   const { code } = Object(error);
   return code === 'OUTSIDE_FAILED' || code === 'DEADLINE';
@@ -292,7 +291,7 @@ export function outsideDispatcher(variables: ProxyVariables): Dispatcher {
     httpsProxy: of('HTTPS_PROXY'),
     noProxy: of('NO_PROXY'),
     connect: { timeout: 3_000 },
-    // A host that accepts calls and says nothing is the deadline's matter.
+    // The deadlines bound calls that a host accepts and does not answer.
     connections: 8,
   });
 }

@@ -18,7 +18,7 @@ import {
 } from './visit.ts';
 
 const passwordMin = 8;
-/** Fields of a new account; only people need an address for letters. */
+/** Fields of a new account; unlike an account for a program, it needs an address. */
 const signUpFields = {
   username: newName,
   email: { ...emailField, absent: undefined, holds: isAddress },
@@ -26,10 +26,10 @@ const signUpFields = {
 };
 
 function isAddress(text: string): boolean {
-  return /^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(text) && text.length <= 200;
+  return /\.[^@.]+$/.test(text) && emailField.holds?.(text) === true;
 }
 
-/** Sign-up, and the choice of a new password by a link that an approver has sent. */
+/** Sign-up, and the choice of a new password by a link from an approver. */
 export const accountPages: Pages = {
   '/signup': {
     noStore: true,

@@ -5,7 +5,7 @@ import type { Github } from '../outside/github.ts';
 import type { RunArgs } from '../world/records.ts';
 import type { Run } from '../world/run.ts';
 
-/** Age, in ms, up to which strangers make GitHub be asked about a run, too. */
+/** Age of runs, in ms, up to which visitors without an account cause calls to GitHub. */
 const recentMs = 30 * 86_400_000;
 
 /** Warnings about the place of a run's base in the history of its engine, as GitHub tells. */
@@ -23,12 +23,12 @@ export class Ancestry {
     return this.#warnings.get(id) ?? [];
   }
 
-  /** Asks GitHub about a run that somebody looks at; pages that are open show the answer. */
+  /** Asks GitHub about a run whose page was opened; open pages show the answer. */
   look(run: Run, isUser: boolean): void {
     const { files, clock, feed } = this.#context;
     const isRecent = clock.now() - run.record.last_updated < recentMs;
     const { remaining, limit } = files.budget;
-    // The other half of what GitHub grants is for new runs.
+    // The other half of the rate limit is reserved for new runs.
     if (files.github === undefined || !(isUser || isRecent) || remaining < limit / 2) return;
     const { github } = files;
     const ask = async () => {

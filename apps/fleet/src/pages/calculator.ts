@@ -46,7 +46,7 @@ const bound = (about: string, absent: number) =>
   });
 const fields = {
   'elo-model': text({
-    about: 'model of Elo',
+    about: 'Elo model',
     rule: `one of ${models.join(', ')}`,
     holds: (value) => models.includes(value),
     absent: 'Normalized',

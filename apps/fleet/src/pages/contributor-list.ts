@@ -33,7 +33,7 @@ async function contributorsPage(visit: Visit, which: ContributorTable): Promise<
       id: 'contributors',
       title: 'Contributors',
       head: {
-        about: html`<span class="quiet">${games} games in ${hours} hours of cores</span>`,
+        about: html`<span class="quiet">${games} games in ${hours} core hours</span>`,
         actions: tabs('Time', links),
       },
       columns: contributorColumns(context.clock.now()),
@@ -59,7 +59,7 @@ function contributorColumns(now: number): ListColumn<Contributor & { readonly ra
       heads: true,
       cell: ({ username }) => html`<a href="/tests/user/${username}">${username}</a>`,
     }),
-    numbers('Hours of cores', 'cpu_hours', ({ cpu_hours }) => cpu_hours),
+    numbers('Core hours', 'cpu_hours', ({ cpu_hours }) => cpu_hours),
     numbers('Games', 'games', ({ games }) => games),
     numbers('Games an hour', 'games_per_hour', ({ games_per_hour }) => games_per_hour),
     numbers('Runs', 'tests', ({ tests }) => tests),

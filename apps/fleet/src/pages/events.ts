@@ -5,13 +5,13 @@ import { patterns } from '../protocol/patterns.ts';
 import type { QueryTexts } from '../read/answers.ts';
 import type { ActionRow } from '../storage/fleet-schema.ts';
 import { actionWords } from '../world/records.ts';
-import { type ListColumn, listing, pageIn, toLastPage } from './listing.ts';
+import { type ListColumn, listing, pageIn, prose, toLastPage } from './listing.ts';
 import type { Pages } from './routes.ts';
 import { runUrl } from './run/cells.ts';
 import type { Visit } from './visit.ts';
 
 const pageSize = 25;
-/** Events that can be leafed through, for strangers and for users. */
+/** Events on all pages of the list, for visitors without and with an account. */
 const countMax = { anonymous: 5_000, user: 50_000 } as const;
 const hidden = ['system_event', 'dead_task'];
 const words = new Map<string, string>(Object.entries(actionWords));
@@ -90,7 +90,7 @@ async function search(
   return { rows, total: Number(count) };
 }
 
-/** A column has the text somewhere, in whatever case. */
+/** True if a column contains the text, in upper or lower case. */
 function contains(column: keyof ActionRow, text: string): RawBuilder<SqlBool> {
   const literal = text
     .toLowerCase()
@@ -104,7 +104,7 @@ function filterCard(query: QueryTexts): Html {
   const choices = [['', 'All but routine'] as const, ...words];
   const body = html`<form class="form" action="/actions" role="search">
 ${choice({ name: 'action', label: 'Event', value: query.action ?? '', choices })}
-${text('user', 'By whom')}${text('text', 'Words')}${text('run_id', 'Number of the run')}
+${text('user', 'User')}${text('text', 'Words')}${text('run_id', 'Run ID')}
 <div class="row wide">${button({ label: 'Find', look: 'main' })}
 <a href="/actions">Show all</a></div></form>`;
   return card({ id: 'filter', title: 'Find events', body });
@@ -119,7 +119,7 @@ const columns: readonly ListColumn<ActionRow>[] = [
     name: 'Comment',
     sort: 'comment',
     fold: 'whole',
-    cell: ({ message }) => html`<span class="comment">${message ?? ''}</span>`,
+    cell: ({ message }) => prose(message ?? ''),
   },
 ];
 

@@ -5,7 +5,7 @@ import type { Changes } from '../world/records.ts';
 /** The shortest time between two versions, in ms: open pages are drawn once for all changes. */
 const versionMs = 2_000;
 
-/** Tells open pages that the world has changed; its value is the number of changes told. */
+/** Notifies open pages of changes of the world; its value counts the notifications. */
 export class WorldFeed extends State<number> implements Part {
   readonly name = 'feed';
   readonly #clock: Clock;
@@ -23,7 +23,7 @@ export class WorldFeed extends State<number> implements Part {
     return this.#lists;
   }
 
-  /** Takes note of a decision. */
+  /** Notes the changes of a decision. */
   note({ runs, actions, blocked }: Changes): void {
     if (actions.length > 0) this.#lists += 1;
     if (runs.size + actions.length + blocked.size === 0 || this.#timer !== undefined) return;
@@ -33,7 +33,7 @@ export class WorldFeed extends State<number> implements Part {
     });
   }
 
-  /** Makes pages that are older than this be drawn anew, so that ages on them are right. */
+  /** Redraws open pages that are older than this, so that the ages on them are right. */
   freshen(ageMsMax: number): void {
     if (this.#clock.now() - this.#changedAt > ageMsMax) this.touch();
   }

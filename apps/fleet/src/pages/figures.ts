@@ -13,7 +13,7 @@ const samplesMax = 144;
 /** Finished runs on the home page. */
 export const homeFinished = 10;
 
-/** Numbers and lists that many pages show, kept so that pages need not wait for the database. */
+/** Numbers and lists that many pages show, cached so that pages need not wait for the database. */
 export class Figures {
   readonly #options: Context;
   readonly #samples: FleetSample[] = [];
@@ -28,7 +28,7 @@ export class Figures {
 
   constructor(options: Context) {
     this.#options = options;
-    // A run that finishes makes the list of finished runs be read again, then shown.
+    // When the lists have changed, they are read again, then open pages are redrawn.
     options.feed.subscribe(() => {
       this.#sample();
       if (this.#lists === options.feed.lists) return;

@@ -4,7 +4,7 @@ import { operate } from '../operations/operations.ts';
 import type { Pages } from './routes.ts';
 import type { Visit } from './visit.ts';
 
-/** Makes the sample runs for an approver who asks for them. */
+/** Makes the sample runs for an approver. */
 export const samplePages: Pages = {
   '/tests/seed': {
     for: 'approver',

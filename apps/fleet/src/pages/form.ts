@@ -25,7 +25,7 @@ export interface FormField extends Omit<FieldOptions, 'value' | 'error' | 'id'> 
   readonly wide?: boolean | undefined;
 }
 
-/** Texts that fields hold, and what is wrong with them; under no name, with all of them. */
+/** Texts of fields and their errors; an error of the whole form has the empty name. */
 export interface FormState {
   readonly values: QueryTexts;
   readonly errors?: FieldErrors | undefined;
@@ -50,7 +50,7 @@ export function fieldOf(
   };
 }
 
-/** Fields of an operation that a form has, with what is different there, such as the name. */
+/** Fields of an operation in a form, with what differs there, such as the name. */
 export type Looks = Readonly<Record<string, Partial<FormField>>>;
 
 export function fieldsOf(fields: Fields, looks: Looks): FormField[] {
@@ -91,7 +91,7 @@ export function capital(text: string): string {
 /** Shares of the fleet that forms offer, in percent. */
 export const throughputs: readonly string[] = ['10', '25', '50', '100', '200'];
 
-/** A list of values; the present one is in it, even if no form could have given it. */
+/** Choices for a list of values and the present one, which may not be among the usual ones. */
 export function choicesOf(
   value: string,
   usual: readonly string[],
@@ -106,7 +106,7 @@ export function inputs(fields: readonly FormField[], { values, errors = {} }: Fo
   return fields.map(({ isTick, wide, choices, ...look }) => {
     const { name, label } = look;
     if (isTick) return tick({ name, label, checked: values[name] !== undefined });
-    // A form that comes back keeps all values but secrets.
+    // A form that is shown again keeps all values but secrets.
     const value = look.type === 'password' ? undefined : values[name];
     const common = { ...look, value, error: errors[name] };
     const part = choices === undefined ? field(common) : choice({ ...common, choices });
@@ -114,7 +114,7 @@ export function inputs(fields: readonly FormField[], { values, errors = {} }: Fo
   });
 }
 
-/** The complaints about a form that came back. */
+/** The errors above a form that is shown again. */
 export function complaints(fields: readonly FormField[], { errors = {} }: FormState): Html {
   const { '': whole, ...wrong } = errors;
   const labels = Object.fromEntries(fields.map(({ name, label }) => [name, label]));

@@ -27,7 +27,7 @@ import { activeColumns, finishedColumns, kindOf, waitingColumns } from './run/ce
 import { isFragment, Visit } from './visit.ts';
 
 const pageSize = 25;
-/** Finished runs that a search looks through, for strangers and for users. */
+/** Finished runs that a search covers, for visitors without and with an account. */
 const searchMax = { anonymous: 1_000, user: 10_000 } as const;
 /** Kinds of active runs that can be hidden, in three groups; fishtest has the same names. */
 const kinds = {
@@ -108,7 +108,7 @@ export function homePage(app: FastifyInstance, context: PageContext): void {
   });
 }
 
-/** The kinds of active runs that are shown, with commas between them; all if none is named. */
+/** The kinds of active runs to show, separated by commas; all if none is named. */
 function shownKinds({ active_run_filters: chosen = '' }: QueryTexts): string {
   const named = chosen.split(',');
   const shown = allKinds.filter((kind) => named.includes(kind));
@@ -187,10 +187,6 @@ function figureRow({ figures }: PageContext): Html {
   ]);
 }
 
-function records(runs: readonly Run[]): RunRecord[] {
-  return runs.map(({ record }) => record);
-}
-
 function waitingCard({ clock }: PageContext, runs: readonly Run[]): Html | undefined {
   const waiting = runs.filter(({ record }) => record.workers === 0).sort(byUrgency);
   if (waiting.length === 0) return undefined;
@@ -204,7 +200,7 @@ function waitingCard({ clock }: PageContext, runs: readonly Run[]): Html | undef
     body: table({
       label: 'Runs that wait',
       columns: waitingColumns(clock.now()),
-      rows: records(waiting),
+      rows: waiting.map(({ record }) => record),
       key: ({ _id }) => _id,
     }),
   });
@@ -236,7 +232,7 @@ function activeCard({ clock }: PageContext, runs: readonly Run[], kept?: string)
         : table({
             label: 'Runs that are played',
             columns: activeColumns(clock.now()),
-            rows: records(rows),
+            rows: rows.map(({ record }) => record),
             key: ({ _id }) => _id,
           }),
   });
@@ -248,7 +244,7 @@ function kindsOf(record: RunRecord): string[] {
   return [test, kindOf(record).startsWith('STC') ? 'stc' : 'ltc', threads > 1 ? 'smp' : 'st'];
 }
 
-/** An address without any kind shows them all, and is kept as such. */
+/** The address for these kinds; an empty parameter shows all. */
 function kindsHref(shown: readonly string[]): string {
   const isAll = shown.length === allKinds.length;
   return `/tests?active_run_filters=${isAll ? '' : shown.join() || 'none'}`;
@@ -326,7 +322,7 @@ async function filteredRuns({ source }: PageContext, query: QueryTexts, signal: 
   return { runs: [...runs], total };
 }
 
-/** Looks through the newest runs for a part of the submitter's name and for words. */
+/** Searches the newest runs for a part of the submitter's name and for words. */
 async function searchRuns(
   { source }: PageContext,
   query: QueryTexts,

@@ -10,7 +10,7 @@ import { keep } from './remembered.ts';
 import type { Pages } from './routes.ts';
 import type { PageSession, Shown, Visit } from './visit.ts';
 
-/** Log-in, after which a form is shown again that came too late, and log-out. */
+/** Log-in and log-out. A form that was sent without a session is shown again after the log-in. */
 export const loginPages: Pages = {
   '/login': {
     noStore: true,
@@ -83,7 +83,7 @@ function loginPage(
 
 /** A path of this site; the home page for anything else. */
 function localPath(next: string | undefined): string {
-  // Parsed as browsers do, who drop tabs and take a backslash for a slash.
+  // Parsed as in browsers, which drop tabs and treat a backslash as a slash.
   const here = 'http://here.invalid';
   const url = next?.startsWith('/') ? URL.parse(next, here) : null;
   // `/.//host` is a path here, and would be sent as `//host`.
@@ -91,14 +91,14 @@ function localPath(next: string | undefined): string {
   return isHere ? url.pathname + url.search : '/tests';
 }
 
-/** A form that was sent by somebody who had to log in first. */
+/** A form that was sent without a session. */
 interface PendingForm {
   /** Address that it was sent to. */
   readonly path: string;
   readonly fields: readonly (readonly [name: string, value: string])[];
 }
 
-/** The form that a log-in carries along, if it does. */
+/** The form that was sent together with a log-in, if there is one. */
 function pendingForm({ kept_path, kept_fields = '[]' }: QueryTexts): PendingForm | undefined {
   if (kept_path === undefined || !URL.canParse(kept_path, 'http://here.invalid')) return undefined;
   try {
@@ -112,7 +112,7 @@ function pendingForm({ kept_path, kept_fields = '[]' }: QueryTexts): PendingForm
   }
 }
 
-/** A form that was typed before the log-in, to be looked at and sent. */
+/** Shows a form that was filled in before the log-in, to be checked and sent. */
 function keptPage(visit: Visit, { path, fields }: PendingForm): Shown {
   return formPage({
     visit,
@@ -132,8 +132,8 @@ function keptPage(visit: Visit, { path, fields }: PendingForm): Shown {
 }
 
 /**
- * The page that a form with a wrong token gets: the way back to it and the values that were typed,
- * or, for nobody, the log-in, as in fishtest.
+ * The answer to a form with a wrong token: its values and a link back to it; without a session the
+ * log-in, as in fishtest.
  */
 export function refusedForm(visit: Visit, status: number): Shown {
   if (visit.person === undefined) return loginAgain(visit, status);
@@ -153,10 +153,10 @@ ${typed.length > 0 && card({ id: 'typed', title: 'What you sent', body })}`;
   return { title: 'The form was not taken', look: 'narrow', main, status };
 }
 
-/** Longest form that is kept for who has to log in first, in characters. */
+/** The longest form that is kept until a log-in, in characters. */
 const keptMax = 200_000;
 
-/** The log-in, after which a form that came too late is shown again. */
+/** The log-in, after which the form that was sent is shown again. */
 export function loginAgain(visit: Visit, status: number): Shown {
   const { url } = visit.request;
   const fields = /^\/(login|signup)\b/.test(url) ? [] : typedIn(visit);
@@ -168,7 +168,7 @@ export function loginAgain(visit: Visit, status: number): Shown {
   return loginPage(visit, text, { status, kept });
 }
 
-/** Fields of a form that somebody has filled in on a page of ours; secrets are left out. */
+/** Fields of a form that was filled in on a page of this site, without secrets. */
 export function typedIn({ request, form }: Visit): [name: string, value: string][] {
   if (pageOf(request) === undefined) return [];
   return Object.entries(form).filter((entry): entry is [string, string] => {
@@ -176,7 +176,7 @@ export function typedIn({ request, form }: Visit): [name: string, value: string]
   });
 }
 
-/** The page of ours that a form stood on: a page of another site does not choose what is shown. */
+/** The page of this site that a form was on; other sites must not choose what is shown. */
 function pageOf({ headers, host }: FastifyRequest): URL | undefined {
   const from = URL.parse(headers.referer ?? '');
   return from?.host === host ? from : undefined;

@@ -17,7 +17,8 @@ import type { Task } from '../world/run.ts';
 import type { BlockedWorker } from '../world/world.ts';
 import { timeText } from './events.ts';
 import { fieldsOf, formPage } from './form.ts';
-import { hrefOf, type ListColumn, listPage, numbers, texts } from './listing.ts';
+import { hrefOf, type ListColumn, listPage, numbers, prose, texts } from './listing.ts';
+import { mailTo } from './people.ts';
 import type { Pages } from './routes.ts';
 import { runUrl } from './run/cells.ts';
 import type { FieldErrors, Shown, Visit } from './visit.ts';
@@ -83,7 +84,9 @@ function machineColumns(now: number): ListColumn<Task>[] {
     texts('Architecture', 'arch', (task) => info(task).worker_arch, {
       cell: (task) => html`<span class="mono small">${info(task).worker_arch}</span>`,
     }),
-    texts('System', 'system', (task) => info(task).uname),
+    texts('System', 'system', (task) => info(task).uname, {
+      cell: (task) => html`<span class="cut system">${info(task).uname}</span>`,
+    }),
     texts('Compiler', 'compiler', (task) => info(task).compiler, {
       fold: 'away',
       cell: (task) => `${info(task).compiler} ${info(task).gcc_version.join('.')}`,
@@ -98,7 +101,7 @@ function machineColumns(now: number): ListColumn<Task>[] {
       cell: ({ run, id }) =>
         html`<a href="${runUrl(run.id)}?show_task=${id}">${run.args.new_tag}</a>`,
     }),
-    numbers('Heard of', 'last_active', ({ record }) => record.last_updated, {
+    numbers('Last seen', 'last_active', ({ record }) => record.last_updated, {
       cell: ({ record }) => ago(now - record.last_updated),
     }),
   ];
@@ -121,8 +124,8 @@ async function blockedPage(visit: Visit): Promise<Shown> {
   };
   const links = [
     ['All', 'all-workers'],
-    ['Heard of in 5 days', 'le-5days'],
-    ['Silent for longer', 'gt-5days'],
+    ['Seen in the last 5 days', 'le-5days'],
+    ['Not seen since', 'gt-5days'],
   ].map(([name = '', value = '']) => ({
     name,
     href: hrefOf(path, { filter: value }),
@@ -130,8 +133,8 @@ async function blockedPage(visit: Visit): Promise<Shown> {
   }));
   const mail = ({ name }: BlockedRow) => {
     const address = emails.get(workerOwner(name) ?? '');
-    const subject = encodeURIComponent(`Your worker ${name}`);
-    return address ? html`<a href="mailto:${address}?subject=${subject}">${address}</a>` : '–';
+    const href = address && mailTo(address, { subject: `Your worker ${name}` });
+    return href ? html`<a href="${href}">${address}</a>` : '–';
   };
   const columns: ListColumn<BlockedRow>[] = [
     texts('Worker', 'worker', ({ name }) => name, {
@@ -140,7 +143,7 @@ async function blockedPage(visit: Visit): Promise<Shown> {
     numbers('Last asked', 'last_changed', ({ last_updated }) => last_updated, {
       cell: ({ last_updated }) => timeText(last_updated),
     }),
-    { name: 'Message to its owner', cell: ({ message }) => message, fold: 'whole' },
+    { name: 'Message to its owner', cell: ({ message }) => prose(message), fold: 'whole' },
     ...(isApprover ? [{ name: 'E-mail', cell: mail } satisfies ListColumn<BlockedRow>] : []),
   ];
   return listPage({
@@ -192,7 +195,7 @@ function workerPage(visit: Visit, errors?: FieldErrors): Shown {
         ? 'nothing now'
         : html`<a href="${runUrl(task.run.id)}?show_task=${task.id}">${task.run.args.new_tag}</a>`,
     ],
-    ['Heard of', task === undefined ? '–' : ago(clock.now() - task.record.last_updated)],
+    ['Last seen', task === undefined ? '–' : ago(clock.now() - task.record.last_updated)],
     ['System', info === undefined ? '–' : `${info.uname}, ${info.worker_arch}`],
     ['Events', html`<a href="/actions?text=${name}">Events of this worker</a>`],
   ]);

@@ -24,7 +24,7 @@ import { runPages } from './run/page.ts';
 import { submitPages } from './submit.ts';
 import { type PageSession, userOfSession, Visit } from './visit.ts';
 
-/** The parts that pages are made from. */
+/** Everything that pages use. */
 export type PageContext = ReturnType<typeof pageContext>;
 
 function pageContext(parts: Context) {
@@ -33,7 +33,7 @@ function pageContext(parts: Context) {
     ...parts,
     figures: new Figures(parts),
     ancestry: new Ancestry(parts),
-    /** Bounds how many accounts strangers make. */
+    /** Bounds how many accounts people without one can make. */
     signUps: new Bucket({ ratePerSecond: 0.2, burst: 10, queueMax: 0, clock }),
     /** Address of the style sheet, and of the script of the calculator. */
     style: staticUrl('fleet.css'),
@@ -72,7 +72,7 @@ export const fleetPages: FastifyPluginAsync<Context> = async (app, options) => {
       request.person = (await userOfSession(options.users, session)) ?? null;
       if (request.person !== null) return;
       session.clear();
-      // A form that was filled in meanwhile is kept until its sender has logged in again.
+      // A form that was filled in is kept until its sender has logged in again.
       if (typedIn(new Visit(context, request, reply)).length > 0) return;
       if (request.method !== 'GET' || request.url !== '/tests')
         return reply.redirect('/tests', 302);

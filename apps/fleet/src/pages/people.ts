@@ -13,6 +13,7 @@ import {
 } from 'spillway-http/kit';
 import { fleetError } from '../errors.ts';
 import { operations } from '../operations/operations.ts';
+import { baseOf } from '../read/answers.ts';
 import { impossibleHash, passwordMark } from '../users/password.ts';
 import type { User } from '../users/users.ts';
 import { newPassword, passwordErrors } from './account.ts';
@@ -123,7 +124,14 @@ function userColumns(seen: ReadonlyMap<string, number>, now: number): ListColumn
 }
 
 function mailLink({ email }: User): Html | string {
-  return email === '' ? '–' : html`<a href="mailto:${email}">${email}</a>`;
+  return email === '' ? '–' : html`<a href="${mailTo(email)}">${email}</a>`;
+}
+
+/** The address of a letter. What a user wrote as an address sets no other field of it. */
+export function mailTo(email: string, fields: Readonly<Record<string, string>> = {}): string {
+  const query = Object.entries(fields).map(([name, text]) => `${name}=${encodeURIComponent(text)}`);
+  const to = encodeURIComponent(email).replace('%40', '@');
+  return `mailto:${to}${query.length > 0 ? `?${query.join('&')}` : ''}`;
 }
 
 function userState(user: User): Html {
@@ -136,7 +144,7 @@ function aboutUser(user: User): Html {
   return facts([
     ['State', userState(user)],
     ['Registered', timeText(user.registration_time)],
-    ['Tasks at once at one address', decimal(user.machine_limit)],
+    ['Task limit per address', decimal(user.machine_limit)],
     ['Runs', html`<a href="/tests/user/${user.username}">All runs of ${user.username}</a>`],
     ['Events', html`<a href="/actions?user=${user.username}">Events of ${user.username}</a>`],
   ]);
@@ -224,11 +232,10 @@ interface PasswordLink {
 }
 
 function linkCard({ link, expires }: PasswordLink, { username, email }: User): Html {
-  const letter = new URLSearchParams({
+  const href = mailTo(email, {
     subject: `Your account ${username}`,
     body: `Choose a new password here, until ${expires.slice(0, 10)}:\n${link}\n`,
   });
-  const href = `mailto:${email}?${letter.toString().replaceAll('+', '%20')}`;
   const send = email !== '' && button({ label: 'Write a letter with it', href });
   const body = html`<div class="stack"><p>Send this link to ${username}. It works once, until
 ${expires.slice(0, 10)}, and is shown only now.</p>${copyable('password-link', link)}${
@@ -242,10 +249,9 @@ async function decide(visit: Visit, user: User) {
   const { username } = user;
   const { pending, blocked, link: isLink } = visit.form;
   if (isLink === '1') {
-    const { request } = visit;
     const { link, expires } = (await visit.attempt('user-link', { username }))
       .value as PasswordLink;
-    const base = link.startsWith('/') ? `${request.protocol}://${request.host}` : '';
+    const base = link.startsWith('/') ? baseOf(visit.request) : '';
     return otherPage(visit, user, { link: `${base}${link}`, expires });
   }
   const run = async (name: string, input: object, to: string, done: string) => {

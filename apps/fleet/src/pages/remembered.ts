@@ -19,8 +19,8 @@ const keptSeconds = 400 * 86_400;
 const lengthMax = 200;
 
 /**
- * Keeps how somebody filters and sorts lists. An address that names a parameter of its page is a
- * new choice; one that names none gets the last choice.
+ * Remembers in cookies how a visitor filters and sorts lists. An address with a parameter of its
+ * page is a new choice; one without any gets the last choice.
  */
 export function rememberChoices(request: FastifyRequest, reply: FastifyReply): void {
   const [page = '', isLive] = request.routeOptions.url?.split('/_live') ?? [];

@@ -37,7 +37,7 @@ export function addPage(app: FastifyInstance, context: PageContext, url: string,
       const refusal = visit.refusalFor(wanted);
       if (refusal !== undefined) return refusal;
       if (noStore) reply.headers({ 'cache-control': 'no-store', expires: '0' });
-      // An answer that was sent is awaited to its end, and gives nothing.
+      // A reply that was sent already resolves to undefined.
       const shown: Shown | undefined = await make(visit);
       return shown === undefined ? reply : visit.framed(shown);
     };
@@ -47,14 +47,14 @@ export function addPage(app: FastifyInstance, context: PageContext, url: string,
   if (post === undefined) return;
   const change = async (visit: Visit) => {
     const shown = await post(visit);
-    // The one who changed something sees it at once, and so do all others.
+    // Open pages show the change at once.
     context.feed.touch();
     return shown;
   };
   app.post(url, { config: { ...config, primaryOnly: true } }, answer(change));
 }
 
-/** Failures of pages as pages, in the frame of the fleet. */
+/** Sends failures as pages in the frame of the fleet. */
 export function pageErrors(app: FastifyInstance, context: PageContext): void {
   app.setErrorHandler(async (error, request, reply) => {
     if (reply.sent || reply.raw.destroyed) return reply;
@@ -66,7 +66,7 @@ export function pageErrors(app: FastifyInstance, context: PageContext): void {
       return reply.send({ ok: false, error: { code, message: detail, id } });
     }
     if (code === 'CSRF_REFUSED') {
-      // The token is checked before anybody asks who has sent it.
+      // The token is checked before the session is read.
       const session = sessionOf<PageSession>(request);
       request.person = (await userOfSession(context.users, session)) ?? null;
       const visit = new Visit(context, request, reply);

@@ -74,7 +74,7 @@ const looks: Looks = {
   msg_base: {},
   rescheduled_from: {},
 };
-/** Fields whose faults stand elsewhere where GitHub is asked for commits and nets. */
+/** With GitHub, faults of these fields are shown at the field that they are looked up by. */
 const found: Readonly<Record<string, string>> = {
   resolved_new: 'new_tag',
   resolved_base: 'base_tag',
@@ -179,7 +179,7 @@ function valuesOf({ args, id }: Run): QueryTexts {
     adjudication: on(!args.adjudication),
     stop_rule: spsa === undefined ? (sprt === undefined ? 'games' : 'sprt') : 'spsa',
     ...(sprt && { bounds: bounds.some(([each]) => each === both) ? both : 'custom' }),
-    // The stored A is a number of iterations, and the field a share.
+    // The stored A is a number of iterations, the field a share of them.
     spsa_A: '0.1',
     spsa_raw_params: raw?.join('\n') ?? '',
   };

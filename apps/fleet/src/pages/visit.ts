@@ -35,7 +35,7 @@ export interface PageSession {
   mark: string;
 }
 
-/** The user of a session; undefined if nobody may go on with it, as after a new password. */
+/** The user of a session; undefined if it is not valid any more, as after a new password. */
 export async function userOfSession(
   users: Users,
   session: Session<PageSession>,
@@ -74,7 +74,7 @@ export interface Shown {
 /** Visitors that a page lets in. */
 export type Visitors = 'all' | 'user' | 'approver';
 
-/** One request for a page, with what all pages ask of it. */
+/** One request for a page. */
 export class Visit {
   readonly context: PageContext;
   readonly request: FastifyRequest;
@@ -108,18 +108,18 @@ export class Visit {
     return this.request.permit.signal;
   }
 
-  /** The hidden field without which no form is taken. */
+  /** The hidden field that every form needs. */
   get token(): Html {
     return hiddenFields({ csrf_token: this.reply.csrfToken() });
   }
 
-  /** Leaves a message for the next page, and goes there. */
+  /** Redirects, and leaves a message for the next page. */
   goTo(url: string, text?: string): FastifyReply {
     if (text !== undefined) this.request.session.flash({ kind: 'info', text });
     return this.reply.redirect(url, 302);
   }
 
-  /** Sends whoever may not come here to the log-in or to the home page, with a word. */
+  /** Redirects visitors without the right to the log-in or the home page, with a message. */
   refusalFor(wanted: Visitors): FastifyReply | undefined {
     const { request, reply } = this;
     if (wanted === 'all' || (wanted === 'user' && this.person) || this.isApprover) return undefined;
@@ -131,8 +131,8 @@ export class Visit {
   }
 
   /**
-   * Does an operation for the visitor. Reasons for which it was refused are given by field, under
-   * no name for the whole, and as words for people; other failures are thrown.
+   * Runs an operation for the visitor. A refusal gives its reasons by field, those of no field
+   * under the empty name, and as one text; other failures are thrown.
    */
   async attempt(name: string, input: object): Promise<Attempt> {
     try {
@@ -145,7 +145,7 @@ export class Visit {
     }
   }
 
-  /** The page around its content; the content alone for a script that asks for a part. */
+  /** The whole page; for a script that asks for a part, its content alone. */
   framed({ title, place, head, main, look, status = 200, live, scripts }: Shown): Html {
     const { context, request, reply } = this;
     if (status !== 200) reply.code(status);
@@ -187,7 +187,7 @@ export function isApprover(user: User | null | undefined): boolean {
   return user?.groups.includes(approversGroup) === true;
 }
 
-/** True if a script asks for a part of the page it shows already. */
+/** True if a script asks for a part of a page that is open. */
 export function isFragment({ headers }: FastifyRequest): boolean {
   return headers['hx-request'] === 'true' && headers['sec-fetch-mode'] !== 'navigate';
 }

@@ -18,7 +18,7 @@ export interface ClaimOptions {
   readonly leaseMs: number;
   /** The file that is locked instead, where all instances are on one machine. @default none */
   readonly lockPath?: string | undefined;
-  /** Called when no other instance can win any more. @default nobody is told */
+  /** Called as soon as no other instance can win. @default not called */
   readonly onWon?: (() => void) | undefined;
 }
 

@@ -1,11 +1,10 @@
 import { every, type Part } from 'spillway';
 import type { Context } from '../context.ts';
 import { audit, endDeadTasks, measureSpeed, shareThroughput } from '../world/manage.ts';
-import type { Primary } from './primary.ts';
 
 const minuteMs = 60_000;
 
-/** The upkeep of the world, which the primary instance does by itself. */
+/** Periodic upkeep of the world; only the primary instance does it. */
 export function jobs({
   primary,
   clock,
@@ -19,7 +18,10 @@ export function jobs({
   };
   const all = [
     job('forgetIdle', () => primary.world.forgetIdle()),
-    job('endDeadTasks', () => endAllDeadTasks(primary)),
+    job('endDeadTasks', async () => {
+      // Each thousand is stored before the next is ended, so that other decisions get a turn.
+      while (await primary.decide(endDeadTasks));
+    }),
     job('shareThroughput', () => primary.change(shareThroughput)),
     job('measureSpeed', () => primary.change(measureSpeed)),
     job('audit', () => primary.change(audit), 3 * minuteMs),
@@ -33,9 +35,4 @@ export function jobs({
       await Promise.all(all.map((one) => one.close(options)));
     },
   };
-}
-
-/** Ends a thousand at a time, each thousand stored before the next, so that others get a turn. */
-async function endAllDeadTasks(primary: Primary): Promise<void> {
-  while (await primary.decide(endDeadTasks));
 }

@@ -12,7 +12,7 @@ import { type Claim, type ClaimOptions, claim } from './claim.ts';
 export interface PrimaryOptions extends Omit<ClaimOptions, 'onWon'> {
   /** Shortest wait for a claim that another instance holds, in milliseconds, from 0. @default 0 */
   readonly patienceMs?: number | undefined;
-  /** Told of every decision once it is durable. @default nobody is */
+  /** Called with the changes of every decision once they are durable. @default not called */
   readonly onStored?: ((changes: Changes) => void) | undefined;
 }
 
@@ -24,7 +24,7 @@ interface Term {
   readonly claim: Claim;
   readonly world: World;
   readonly writer: ChangeWriter;
-  /** Finished runs that are on their way back into memory; bounded by who may ask at once. */
+  /** Finished runs that are being loaded; the lanes bound how many callers ask at once. */
   readonly recalls: SingleFlight<void>;
 }
 
@@ -67,7 +67,7 @@ export class Primary implements Part {
     throw new SpillwayError('DATABASE_LOST', 'no primary yet', { retryAfterMs: retryMs });
   }
 
-  /** All but the state is undefined unless this instance decides. */
+  /** All but the state are undefined unless this instance decides. */
   get stats() {
     const { claim: mine, world, writer } = this.#term ?? {};
     const own = { fence: mine?.fence, fleet: world?.stats, writer: writer?.stats };
@@ -79,7 +79,7 @@ export class Primary implements Part {
     return this.#current().world;
   }
 
-  /** Decides, and tells the answer once what it changed is durable. */
+  /** Makes a decision; resolves with its reply once its changes are durable. */
   async decide<Reply>(work: (world: World) => Decision<Reply>): Promise<Reply> {
     const { world, writer } = this.#current();
     writer.assertRoom();
@@ -90,7 +90,7 @@ export class Primary implements Part {
     return reply;
   }
 
-  /** Does what is left of a large decision a little at a time, after others had their turn. */
+  /** Does the rest of a large decision in small steps; other decisions get turns in between. */
   #settle(): void {
     this.#isSettling = true;
     nextTurn(() => {
@@ -100,12 +100,12 @@ export class Primary implements Part {
     });
   }
 
-  /** Makes a decision that has no answer; resolves once what it changed is durable. */
+  /** Makes a decision without a reply; resolves once its changes are durable. */
   async change(work: (world: World) => Changes): Promise<void> {
     await this.decide((world) => ({ reply: undefined, changes: work(world) }));
   }
 
-  /** Brings a finished run back into memory, if there is such a one and it is not there. */
+  /** Loads a finished run into memory, if it exists and is not there yet. */
   async recall(id: string, waiter?: Waiter): Promise<void> {
     const term = this.#current();
     if (term.world.run(id) !== undefined) return;
@@ -118,7 +118,7 @@ export class Primary implements Part {
     if (run?.record.finished) world.recall(run);
   }
 
-  /** Waits, as long as a primary that crashed may keep others waiting; then serves without. */
+  /** Resolves when this instance decides, or when the claim of a crashed one would have ended. */
   async start({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     this.#serving = this.#serve();
     try {
@@ -130,7 +130,7 @@ export class Primary implements Part {
     }
   }
 
-  /** Stores what is decided, then lets another instance be the primary. */
+  /** Stores all decisions, then gives up the claim. */
   async close(): Promise<void> {
     this.#end.abort();
     await this.#serving;
@@ -149,7 +149,7 @@ export class Primary implements Part {
     const patienceMs = Math.max(usualMs, this.#options.patienceMs ?? 0);
     while (!signal.aborted) {
       using patience = clock.after(patienceMs, () => this.#enter('standby'));
-      // On a busy machine reading the fence may take longer than the patience does.
+      // On a busy machine, reading the fence may take longer than the patience lasts.
       const onWon = () => patience[Symbol.dispose]();
       try {
         await using mine = await claim({ ...this.#options, onWon }, signal);
@@ -193,8 +193,8 @@ export class Primary implements Part {
 }
 
 /**
- * Decides. After a bug, which may leave the world half changed, closes the writer, so that the
- * world is loaded again as it was stored.
+ * Runs a decision. An unexpected error may leave the world half changed: it closes the writer, so
+ * that the world is loaded again from the database.
  */
 function decided<Reply>(
   work: (world: World) => Decision<Reply>,

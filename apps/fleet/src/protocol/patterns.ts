@@ -1,7 +1,7 @@
 /** Whole strings that a field may hold; `timeControlPattern` is kept with time controls. */
 export const patterns = {
   book: /\.(epd|pgn)$/,
-  githubRepo: /^https:\/\/(www\.)?github\.com\/[^/\s]+\/[^/\s]+$/,
+  githubRepo: /^https:\/\/(www\.)?github\.com\/[\w.-]{1,100}\/[\w.-]{1,100}$/,
   longWorkerName: /^[A-Za-z0-9]{2,}-\d+cores-[0-9a-zA-Z]{2,8}-[a-f0-9]{4}\*?$/,
   netName: /^nn-[a-f0-9]{12}\.nnue$/,
   optionList: /^([!-<>-~]+=[!-<>-~]+( [!-<>-~]+=[!-<>-~]+)*)?$/,

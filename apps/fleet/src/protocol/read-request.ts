@@ -10,6 +10,7 @@ import {
   optional,
   pattern,
   type Rule,
+  required,
   type Shape,
   text,
   type ValueOf,
@@ -83,7 +84,7 @@ export class RequestReader {
   }
 }
 
-/** After the run and the task were looked up, as far as they are there: what is still missing. */
+/** Throws `REQUEST_REFUSED` for a missing field, after run and task were looked up. */
 export function requireFor<Name extends Endpoint>(
   endpoint: Name,
   request: WorkerRequest,
@@ -97,10 +98,10 @@ export function requireFor<Name extends Endpoint>(
   return request as RequestFor<Name>;
 }
 
-/** Longest text of a worker about itself. No real worker's text has more than some hundred. */
+/** Longest text of a worker about itself; real ones have up to some hundred characters. */
 const textMax = 1_000;
 
-/** The schema lets true pass as the integer 1, and texts of any length: their start is kept. */
+/** Turns true into 1, which the schema allows, and cuts long texts. */
 function normalized(info: WorkerInfo): WorkerInfo {
   return {
     ...info,
@@ -115,12 +116,12 @@ function normalized(info: WorkerInfo): WorkerInfo {
   };
 }
 
-/** The start of a long text, without half a character, which a database would refuse. */
+/** The start of a long text, not cut inside a character: a database would refuse that. */
 function start(text: string): string {
   return text.length > textMax ? text.slice(0, textMax).toWellFormed() : text;
 }
 
-/** Counts and lists of counts, in which true is 1 too. */
+/** Turns true into 1 in counts and lists of counts. */
 function counted<Counts extends object>(counts: Counts): Counts {
   const entries = Object.entries(counts).map(([key, value]: [string, unknown]) => {
     return [key, Array.isArray(value) ? value.map(Number) : Number(value)];
@@ -128,12 +129,14 @@ function counted<Counts extends object>(counts: Counts): Counts {
   return Object.fromEntries(entries) as Counts;
 }
 
-/** Workers are written in Python, where true is the integer 1. */
-function number(min: 0 | 1, type: 'integer' | 'number' = 'integer'): Rule<number> {
+/** In Python true is the integer 1. A maximum keeps sums over many tasks exact if a worker lies. */
+function number(min: 0 | 1, max = Number.MAX_SAFE_INTEGER, type: 'integer' | 'number' = 'integer') {
   const truths = min === 0 ? [true, false] : [true];
-  const plain = { type, minimum: min, maximum: Number.MAX_SAFE_INTEGER };
-  const article = type === 'integer' ? 'an' : 'a';
-  return { title: `${article} ${type} >= ${min}`, anyOf: [plain, { enum: truths }] };
+  const plain = { type, minimum: min, maximum: max };
+  const most = max < Number.MAX_SAFE_INTEGER ? ` and <= ${max}` : '';
+  const title = `${type === 'integer' ? 'an' : 'a'} ${type} >= ${min}${most}`;
+  const rule: Rule<number> = { title, anyOf: [plain, { enum: truths }] };
+  return rule;
 }
 
 function object<S extends Shape>(properties: S) {
@@ -141,24 +144,21 @@ function object<S extends Shape>(properties: S) {
 }
 
 const count = number(0);
+const gameCount = number(0, 2 ** 32);
 const version: Rule<readonly number[]> = list(count, 3);
 const bits: Rule<readonly string[]> = list(text, 2);
 
-/** User and password alone: nothing else is looked at before the password is. */
+/** User and password alone: the rest is read after the password was checked. */
 const accessRule = document(
   { password: text, worker_info: document({ username: text }, 'a dict') },
   'a dict',
 );
 
 const statsRule = object({
-  wins: count,
-  losses: count,
-  draws: count,
-  crashes: count,
-  time_losses: count,
-  pentanomial: list(count, 5),
+  ...required(gameCount, 'wins', 'losses', 'draws', 'crashes', 'time_losses'),
+  pentanomial: list(gameCount, 5),
 });
-const spsaRule = object({ wins: count, losses: count, draws: count, num_games: count, sig: count });
+const spsaRule = object(required(gameCount, 'wins', 'losses', 'draws', 'num_games', 'sig'));
 
 /** The strict schema of a worker's request; some users' names are older than the rule for names. */
 function requestRule(legacyUsernames: ReadonlySet<string>) {
@@ -166,7 +166,7 @@ function requestRule(legacyUsernames: ReadonlySet<string>) {
   const worker_info = object({
     uname: text,
     architecture: bits,
-    concurrency: number(1),
+    concurrency: number(1, 65_536),
     /** In MiB. */
     max_memory: count,
     min_threads: number(1),
@@ -183,7 +183,7 @@ function requestRule(legacyUsernames: ReadonlySet<string>) {
     modified: flag,
     worker_arch: oneOf(...architectures, 'unknown'),
     ARCH: text,
-    nps: number(0, 'number'),
+    nps: number(0, 1e9, 'number'),
     near_github_api_limit: flag,
   });
   return object({
@@ -218,7 +218,7 @@ function faultOf({ instancePath, keyword, params, data, parentSchema }: ErrorObj
   return wrong(data, name, `is not ${parentSchema?.title}`);
 }
 
-/** Explains what is wrong with a request whose parts are right each by itself. */
+/** Explains how the parts of a request contradict each other; undefined if they do not. */
 function discord({ task_id, run_id, stats, spsa }: WorkerRequest): string | undefined {
   if (task_id !== undefined && run_id === undefined) {
     return "request['run_id'] is missing, but there is a task_id";

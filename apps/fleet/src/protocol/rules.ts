@@ -1,18 +1,18 @@
 /**
- * A rule for values of a type, as a JSON schema; `title` completes "is not". What is checked by a
- * rule has its type, so that neither is written twice.
+ * A rule for values, as a JSON schema; `title` completes "is not". The type of the values is
+ * derived from it.
  */
 export interface Rule<T = unknown> {
   readonly title: string;
   readonly [keyword: string]: unknown;
-  /** Never there: only the compiler reads it. */
+  /** Never set: it only carries the type. */
   readonly value?: T;
 }
 
 /** The type of the values that a rule lets through. */
 export type ValueOf<R> = R extends Rule<infer T> ? T : never;
 
-/** The fields of a document; an optional one may stay away. */
+/** The fields of a document; optional ones may be absent. */
 export type Shape = Readonly<Record<string, Rule>>;
 
 interface Optional<T> extends Rule<T> {
@@ -33,7 +33,7 @@ export const decimal: Rule<number> = { title: 'a number', type: 'number' };
 /** UNIX milliseconds that a date can have. */
 export const moment: Rule<number> = momentIn(1);
 
-/** A time in another unit, which has so many milliseconds. */
+/** A time in a unit of this many milliseconds. */
 export function momentIn(unitMs: number): Rule<number> {
   return { title: 'a time', type: 'number', minimum: 0, maximum: 8.64e15 / unitMs };
 }
@@ -51,7 +51,7 @@ export function oneOf<const T extends string>(...words: readonly T[]): Rule<T> {
   return { title: `one of ${words.join(', ')}`, enum: words };
 }
 
-/** A list, of so many values if there is a length. */
+/** A list, of exactly `length` values if that is given. */
 export function list<T>(items: Rule<T>, length?: number): Rule<T[]> {
   const title = length === undefined ? 'a list' : `a list of ${length}`;
   const size = length === undefined ? {} : { minItems: length, maxItems: length };
@@ -64,7 +64,7 @@ export function document<S extends Shape>(properties: S, title = 'a document') {
   return rule;
 }
 
-/** Fields that documents cannot do without. */
+/** Fields that a document must have. */
 export function required<T, Name extends string>(rule: Rule<T>, ...names: readonly Name[]) {
   return Object.fromEntries(names.map((name) => [name, rule])) as Record<Name, Rule<T>>;
 }
@@ -73,7 +73,7 @@ export function optional<T, Name extends string>(rule: Rule<T>, ...names: readon
   return required({ ...rule, isOptional: true }, ...names) as Record<Name, Optional<T>>;
 }
 
-/** Fields that have this value in records of fishtest that lack them. */
+/** Fields that get this value where a record of fishtest lacks them. */
 export function orElse<T, Name extends string>(
   value: NoInfer<T>,
   rule: Rule<T>,

@@ -14,7 +14,7 @@ type Compare = '=' | 'in' | '>' | '>=' | '<' | '<=';
 type Condition = readonly [column: Column, compare: Compare, value: string | number | string[]];
 
 const foundMax = 200;
-/** Entries that are looked through for one query: the newest ones. */
+/** The newest entries, which a query searches. */
 const entriesMax = 100_000;
 const pageSize = 500;
 /** Characters that are searched before the event loop turns: about a millisecond (2026-11). */
@@ -86,7 +86,7 @@ function patternOf(source: unknown, options: unknown): RE2JS {
   return RE2JS.compile((source as string).slice(lead.length), bits);
 }
 
-/** Conditions that every entry fulfils which the query's field matches; fewer are right too. */
+/** SQL conditions that hold for every entry that the field of the query matches. */
 function narrow(key: string, value: unknown): Condition[] {
   const column = key === '_id' ? 'id' : (key as Column);
   if (column === 'time') return narrowTime(value);
@@ -129,7 +129,7 @@ function entryOf({ id, ...row }: ActionRow): Entry {
   return { _id: id, ...Object.fromEntries(present) };
 }
 
-/** Refuses what is too long, what is no query, and operators that run code. */
+/** Refuses queries that are too long or not valid, and operators that run code. */
 function checkQuery(query: unknown, depth: number, conditions: { left: number }): void {
   demandQuery(isRecord(query), 'an object is needed');
   demandQuery(depth <= depthMax, 'too deep');

@@ -78,7 +78,7 @@ function actionsRoute(app: FastifyInstance, storage: FleetStorage, lane: Lane): 
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error, _request, reply) => {
-    // Of a query, too, that is too long to be read.
+    // A query that is too long gets the answer of an invalid one.
     if (failureOf(error).status !== 413) throw error;
     refuseBody(reply);
     openToAll(reply);
@@ -92,7 +92,7 @@ function actionsRoute(app: FastifyInstance, storage: FleetStorage, lane: Lane): 
       const query = JSON.parse(String(request.body));
       return await searchActions(storage, query, request.permit.signal);
     } catch (error) {
-      // Overload is said as such; whatever else goes wrong is the query's fault.
+      // Overload is reported; any other failure is the fault of the query.
       if (error instanceof SpillwayError && error.retryable) throw error;
       return [];
     }

@@ -5,11 +5,16 @@ import { ltcFrom } from '../statistics/time-control.ts';
 import type { RunRow } from '../storage/fleet-schema.ts';
 import type { FleetStorage } from '../storage/fleet-storage.ts';
 import { badTaskRecord } from '../storage/rows.ts';
-import type { BadTaskRecord, RunRecord, TaskRecord } from '../world/records.ts';
+import {
+  type BadTaskRecord,
+  type RunRecord,
+  type TaskRecord,
+  withoutHistory,
+} from '../world/records.ts';
 import type { World } from '../world/world.ts';
 import { dateText, type QueryTexts } from './answers.ts';
 
-/** Runs as they are in memory on the primary, elsewhere as stored; ids are in small letters. */
+/** Reads runs from memory on the primary, elsewhere from the database; ids are in small letters. */
 export class StoredRuns {
   readonly #options: Pick<Context, 'primary' | 'storage'>;
 
@@ -99,7 +104,7 @@ export class StoredRuns {
   }
 }
 
-/** Read one by one, when they are written. */
+/** Parses the records one by one, when they are sent. */
 function records(rows: readonly Pick<RunRow, 'record'>[]): Iterable<RunRecord> {
   return rows.values().map(({ record }) => JSON.parse(record) as RunRecord);
 }
@@ -156,20 +161,16 @@ export function finishedFilters(
 
 /** A run as lists show it: without its tasks, and a tuning without its history. */
 export function runInList(record: RunRecord): object {
-  const { args } = record;
-  const spsa = args.spsa && { ...args.spsa, param_history: undefined };
-  return withDates(record, spsa === undefined ? args : { ...args, spsa });
+  return withDates(record, withoutHistory(record.args));
 }
 
-/** A run as it is shown alone: what lists leave out is there, and empty. */
+/** A run as it is shown alone: the fields that lists leave out are empty. */
 export function runAnswer(record: RunRecord): object {
-  const { args } = record;
-  const spsa = args.spsa && { ...args.spsa, param_history: [] };
-  const run = withDates(record, spsa === undefined ? args : { ...args, spsa });
+  const run = withDates(record, withoutHistory(record.args, []));
   return { ...run, tasks: [], bad_tasks: [] };
 }
 
-/** A sequential test with what it says about strength; nothing of any other run. */
+/** A sequential test with its estimate of Elo; an empty object for other runs. */
 export function eloAnswer(record: RunRecord): object {
   const { sprt } = record.args;
   if (sprt === undefined) return {};
@@ -179,7 +180,7 @@ export function eloAnswer(record: RunRecord): object {
   return { ...runAnswer({ ...record, args }), elo };
 }
 
-/** A task without what would tell who its worker is. */
+/** A task without the data that would identify its worker. */
 export function taskAnswer(record: TaskRecord | BadTaskRecord): object {
   const { unique_key } = record.worker_info;
   const worker_info = {

@@ -40,7 +40,7 @@ export function fleetLanes(clock: Clock) {
       request_spsa: lane('request_spsa', 256, { guaranteed: 32 }),
       failed_task: lane('failed_task', 128),
       stop_run: lane('stop_run', 32),
-      // A slow one costs no memory, so that a few of them need not keep others waiting.
+      // A slow upload costs no memory, so there may be many.
       upload_pgn: lane('upload_pgn', 64, { guaranteed: 1, deadlineMs: uploadMs }),
       worker_log: lane('worker_log', 64),
     } satisfies Record<Endpoint | 'request_version', Lane>,

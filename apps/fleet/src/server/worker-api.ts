@@ -5,8 +5,9 @@ import type { Context } from '../context.ts';
 import { demand } from '../errors.ts';
 import { receivePgn } from '../files/pgns.ts';
 import { requireFor, type WorkerInfo, type WorkerRequest } from '../protocol/read-request.ts';
+import { baseOf } from '../read/answers.ts';
 import { logWorker } from '../world/manage.ts';
-import type { Decision, StoredWorkerInfo } from '../world/records.ts';
+import { type Decision, type StoredWorkerInfo, withoutHistory } from '../world/records.ts';
 import { type AssignedTask, type NoTask, requestTask } from '../world/request-task.ts';
 import { beat, failTask, requestSpsa, stopByWorker, updateTask } from '../world/update-task.ts';
 import { demandOwner, type World } from '../world/world.ts';
@@ -14,9 +15,9 @@ import { type WorkerCall, WorkerScope } from './worker-scope.ts';
 
 /** The protocol's version; a worker that knows only a smaller one replaces itself. */
 const workerVersion = 325;
-/** Beats are held by the thousand, so that each must be small. */
+/** Thousands of beats may wait in memory, so each must be small. */
 const beatBytesMax = 262_144;
-/** A worker that fails tells all that a compiler said; the log keeps how it begins. */
+/** A failed task comes with all output of the compiler; the log keeps its beginning. */
 const failureBytesMax = 4 * 1_048_576;
 const busyText = 'The server is too busy to give out tasks now; ask again later.';
 
@@ -51,7 +52,7 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
   const giveTask = async ({ user, request, http }: WorkerCall) => {
     primary.world.find(request);
     const info = storedInfo(request.worker_info, http);
-    const baseUrl = context.baseUrl ?? `${http.protocol}://${http.host}`;
+    const baseUrl = context.baseUrl ?? baseOf(http);
     const { machine_limit: machineLimit } = user;
     const reply = await primary.decide((world) =>
       requestTask(world, { info, machineLimit, baseUrl }),
@@ -89,31 +90,30 @@ export const workerApi: FastifyPluginAsync<Context> = async (app, context) => {
   await app.register(uploadPgn, context);
 };
 
-/** Joins the worker's description of itself with the server's view of it. */
+/** Adds the address and the country of the request to the description of the worker. */
 function storedInfo(info: WorkerInfo, { ip, headers }: FastifyRequest): StoredWorkerInfo {
   const [country] = [headers['x-country-code']].flat();
   const isKnown = country !== undefined && country !== '' && country !== 'ZZ';
   return { ...info, remote_addr: ip, country_code: isKnown ? country.slice(0, 2) : '?' };
 }
 
-/** The task as it is told: with the book's checksum, without the long history of a tuning. */
+/** The reply with a task: with the checksum of the book, without the history of a tuning. */
 function taskReply(reply: AssignedTask | NoTask, { files }: Context): object {
   if (!('run' in reply)) return reply;
   const { args } = reply.run;
-  const spsa = args.spsa && { ...args.spsa, param_history: undefined };
-  const book_sri = files.books.sri(args.book);
-  return { ...reply, run: { ...reply.run, args: { ...args, spsa, book_sri } } };
+  const told = { ...withoutHistory(args), book_sri: files.books.sri(args.book) };
+  return { ...reply, run: { ...reply.run, args: told } };
 }
 
-/** The longest body: base64 makes a third more of it than the file has. */
+/** The longest body; base64 makes a file a third longer. */
 const bodyBytesMax = 200 * 2 ** 20;
-/** Games are packed to a fifth or less; this is more than any worker plays. */
+/** The most text in a file of games, which gzip makes five times smaller or more. */
 const textBytesMax = 2 ** 30;
-/** Files that are looked into at once, on threads that others need too. */
+/** Files that are decompressed at once, on threads that passwords and files need, too. */
 const checksMax = 2;
 const waitingMax = 1_000;
 
-/** Takes the games of a task, active or not, on any instance; the body is never in memory whole. */
+/** Receives the games of a task, active or not, on any instance, in constant memory. */
 const uploadPgn: FastifyPluginAsync<Context> = async (app, context) => {
   const scope = new WorkerScope(app, context);
   await app.register(uploads);
@@ -132,7 +132,7 @@ const uploadPgn: FastifyPluginAsync<Context> = async (app, context) => {
   scope.post('upload_pgn', work, { bodyLimit: bodyBytesMax, anywhere: true });
 };
 
-/** Checks the run, the task and its owner, in memory or, elsewhere, in what is stored. */
+/** Checks the run, the task and its owner; instances that do not decide use the database. */
 async function assertOwner({ source }: Context, request: WorkerRequest): Promise<void> {
   const { run_id, task_id } = request;
   if (run_id === undefined) return;

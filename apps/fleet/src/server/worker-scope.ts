@@ -35,7 +35,7 @@ export class WorkerScope {
   readonly #context: Context;
   readonly #reader: RequestReader;
 
-  /** The scope must be one of its own: it takes any body for JSON, and answers as workers need. */
+  /** Needs a scope of its own, in which all bodies are JSON and errors have the worker's form. */
   constructor(app: FastifyInstance, context: Context) {
     this.#app = app;
     this.#context = context;
@@ -63,7 +63,7 @@ export class WorkerScope {
     return { user, request: this.#reader.read(body) };
   }
 
-  /** An endpoint that reads its requests by the strict schema; their run is brought into memory. */
+  /** Adds an endpoint with the strict schema; the run of a request is loaded into memory. */
   route(
     name: Endpoint,
     answer: (asked: WorkerCall) => Promise<object>,
@@ -116,9 +116,9 @@ function notJson(): Error {
 }
 
 /**
- * Failures in a worker's words. It reads `error` as an order to give up, and an answer that is no
- * JSON as a bad line: so what will pass by itself is told by an empty body, and it tries again.
- * An instance that is not the primary answers so too: it may be the next one in a moment.
+ * Sends failures in the form that workers know. A worker gives its task up after an `error`, but
+ * takes an answer that is no JSON for a network error and tries again. So a temporary failure has
+ * an empty body, also that of an instance that is not the primary, but may be so in a moment.
  */
 function answerWorkers(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => {

@@ -7,7 +7,7 @@ export const eloPerDeviation: number = 800 / Math.LN10;
 /** Half the width, in standard deviations, of an interval that holds 95 %. */
 export const z95 = 1.959963985;
 
-/** The expected score of who is this much Elo stronger. */
+/** The expected score of an engine that is stronger by this much Elo. */
 export function scoreOf(elo: number): number {
   return 1 / (1 + 10 ** (-elo / 400));
 }
@@ -56,12 +56,9 @@ export function normalizedElo(pentanomial: Counts) {
 /** `nElo: 1.23 +/- 4.5 (95%) PairsRatio: 1.02` */
 export function normalizedEloLine(pentanomial: Counts): string {
   const { elo, error95, pairsRatio } = normalizedElo(pentanomial);
-  const ratio = Number.isFinite(pairsRatio) ? pairsRatio.toFixed(2) : infOrNan(pairsRatio);
+  const unknown = Number.isNaN(pairsRatio) ? 'nan' : 'inf';
+  const ratio = Number.isFinite(pairsRatio) ? pairsRatio.toFixed(2) : unknown;
   return `nElo: ${elo.toFixed(2)} +/- ${error95.toFixed(1)} (95%) PairsRatio: ${ratio}`;
-}
-
-function infOrNan(number: number): string {
-  return Number.isNaN(number) ? 'nan' : 'inf';
 }
 
 /** The chances of a game in the BayesElo model. */

@@ -12,23 +12,13 @@ import {
 } from './results.ts';
 import { normalCdf, root } from './special-functions.ts';
 
-/** The likeliest distribution behind the observed one, given that its mean is `expected`. */
-export function likeliestWithMean(seen: Distribution, expected: number): Distribution {
-  const shifted = seen.values.map((value) => value - expected);
-  return { values: seen.values, probabilities: tilted(seen.probabilities, shifted) };
-}
-
 const tValueRounds = 10;
 
 /**
  * The likeliest distribution behind the observed one, given that its mean lies `tValue` of its own
  * standard deviations above `reference`. Each round solves the problem linearised at the last.
  */
-export function likeliestWithTValue(
-  seen: Distribution,
-  reference: number,
-  tValue: number,
-): Distribution {
+function likeliestWithTValue(seen: Distribution, reference: number, tValue: number): Distribution {
   const { values } = seen;
   let probabilities: readonly number[] = values.map(() => 1 / values.length);
   for (let round = 0; round < tValueRounds; round += 1) {
@@ -184,7 +174,10 @@ export function likeliest(
   elo: number,
 ): Distribution {
   const seen = observed(counts);
-  if (model === 'logistic') return likeliestWithMean(seen, scoreOf(elo));
+  if (model === 'logistic') {
+    const off = seen.values.map((value) => value - scoreOf(elo));
+    return { values: seen.values, probabilities: tilted(seen.probabilities, off) };
+  }
   const tValue = (elo / eloPerDeviation) * Math.sqrt(gamesPerSample(counts));
   return likeliestWithTValue(seen, 0.5, tValue);
 }

@@ -34,7 +34,7 @@ import type { Spsa } from './spsa.ts';
 export type RawStatistics = ReturnType<typeof rawStatistics>;
 export type SampleStatistics = RawStatistics['trinomial'];
 
-/** The numbers behind a run, for those who want to see how it is decided. */
+/** The statistics behind the decision on a run. */
 export function rawStatistics(results: Results, test?: Hypotheses) {
   const { wins, losses, draws, pentanomial } = results;
   const games = wins + losses + draws;
@@ -59,7 +59,7 @@ export function rawStatistics(results: Results, test?: Hypotheses) {
   };
 }
 
-/** All there is to say about games seen as pairs, or about games seen one by one. */
+/** All statistics of pairs, or of single games. */
 function sampleStatistics(counts: Counts, logistic: readonly [number, number] | undefined) {
   const seen = observed(counts);
   const about = moments(seen);
@@ -226,7 +226,7 @@ export function residualColor(residual: number, { z95, z99 }: Residuals): Residu
 }
 
 export interface BadWorkerLimits {
-  /** The whole table is bad if it is less probable than this. */
+  /** If the p-value of the table is below this, the worst worker is bad. */
   readonly p: number;
   /** A worker is bad beyond this many standard deviations. */
   readonly residual: number;
@@ -261,7 +261,7 @@ function table(tasks: Iterable<WorkerPairs>): Row[] {
   return [...sums.values()];
 }
 
-/** Leaves out workers of whom too little is expected to judge, until all others can be judged. */
+/** Leaves out workers with too few games for the test, until it holds for all others. */
 function comparable(rows: readonly Row[]): { readonly rows: readonly Row[]; readonly sums: Row } {
   for (let left = rows; ; ) {
     let won = 0;

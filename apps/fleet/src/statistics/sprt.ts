@@ -60,7 +60,7 @@ export const sprtRule = document({
 
 type NewSprt = Pick<Sprt, 'elo0' | 'elo1' | 'batch_size'> & { readonly elo_model: EloModel };
 
-/** A sequential test that has seen nothing yet. */
+/** A sequential test without results. */
 export function newSprt({ elo0, elo1, elo_model, batch_size }: NewSprt): Sprt {
   return {
     alpha,
@@ -86,7 +86,7 @@ export function newSprt({ elo0, elo1, elo_model, batch_size }: NewSprt): Sprt {
   };
 }
 
-/** Takes the results so far into account, and decides if they suffice. */
+/** Updates the test with the results so far, and its decision. */
 export function updateSprt(sprt: Sprt, results: Results): void {
   const { elo0, elo1, elo_model: model = 'BayesElo' } = sprt;
   const samples = sum(countsOf(results));
@@ -119,7 +119,7 @@ function watchOvershoot(sprt: Sprt, overshoot: Overshoot, samples: number): void
   } else if (added === sprt.batch_size) {
     learn(overshoot, sprt.llr);
   } else if (added > 0) {
-    // Updates were skipped, so that no single jump can be told from here.
+    // Updates were skipped, so the single jumps are unknown.
     overshoot.ref0 = sprt.llr;
     overshoot.ref1 = sprt.llr;
     overshoot.skipped_updates += added - 1;

@@ -100,7 +100,7 @@ export interface SpsaOutcome {
   readonly num_games: number;
 }
 
-/** Moves every parameter by what the games said, and remembers the way now and then. */
+/** Moves every parameter by the results, and adds samples to the history. */
 export function updateSpsa(spsa: Spsa, outcome: SpsaOutcome): void {
   const flips = unpackFlips(outcome.packedFlips, spsa.params.length);
   const result = outcome.wins - outcome.losses;
@@ -185,7 +185,7 @@ interface SpsaChartRow {
   readonly c_values?: readonly number[];
 }
 
-/** The way of all parameters from their start to where they stand. */
+/** The history of all parameters, from their start to their present values. */
 export function spsaChart(spsa: Spsa) {
   const { params, num_iter, param_history: history = [] } = spsa;
   const iterations = sampleIterations(spsa, history);
@@ -206,7 +206,7 @@ export function spsaChart(spsa: Spsa) {
   return { param_names: params.map(({ name }) => name), chart_rows: rows };
 }
 
-/** A sample does not say when it was taken, but its c shrinks with the iterations. */
+/** The iterations of samples, which are not stored but follow from c: it shrinks with them. */
 function sampleIterations(spsa: Spsa, history: readonly (readonly SpsaSample[])[]): number[] {
   let last = 0;
   return history.map((samples, at) => {

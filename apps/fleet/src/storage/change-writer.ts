@@ -10,7 +10,7 @@ import { actionRow, runRow, taskRow, upserts, withoutNul } from './rows.ts';
 
 export interface ChangeWriterOptions {
   readonly database: Database<FleetSchema>;
-  /** World whose records are written, as they are when the writing begins. */
+  /** The world whose records are written. */
   readonly world: World;
   /** Fencing number: writes are void once another primary has written with a higher one. */
   readonly fence: number;
@@ -19,15 +19,15 @@ export interface ChangeWriterOptions {
 
 /** Delay before a failed write is tried again, in milliseconds. */
 const retryMs = 1_000;
-/** Tasks that are written out in one turn of the event loop: about a millisecond's worth. */
+/** Tasks that are serialized in one turn of the event loop: about a millisecond of work. */
 const turnMax = 256;
-/** Entries of the log that may wait; with more, nothing new is decided. */
+/** Log entries that may wait to be stored; with more, decisions are refused. */
 const actionsMax = 10_000;
 
 /**
- * Stores what decisions changed. One transaction is under way at a time; all that is decided
- * meanwhile goes into the next one, each record once, as it is when that begins. So a transaction
- * holds the world between two decisions, and the last state of a record is the one that stays.
+ * Stores the changes of decisions. One transaction runs at a time; the changes of all decisions
+ * made meanwhile go into the next one, each record once, in its state when that begins. So a
+ * transaction holds the world between two decisions, and the last state of a record stays.
  */
 export class ChangeWriter {
   readonly #options: ChangeWriterOptions;
@@ -47,7 +47,7 @@ export class ChangeWriter {
     this.#fence = fenceQuery(options);
   }
 
-  /** Decisions that were stored, the transactions that did it, and records that wait for one. */
+  /** Stored decisions, their transactions, failed ones, and records that wait. */
   get stats() {
     return {
       decisions: this.#decisions,
@@ -57,14 +57,14 @@ export class ChangeWriter {
     };
   }
 
-  /** Throws `DATABASE_BUSY` if so much waits to be stored that no more should be decided. */
+  /** Throws `DATABASE_BUSY` if too much waits to be stored for another decision. */
   assertRoom(): void {
     this.signal.throwIfAborted();
     if (this.#pending.actions.length < actionsMax) return;
     throw new SpillwayError('DATABASE_BUSY', 'too much waits to be stored');
   }
 
-  /** Resolves when the changes are durable. If it rejects, they are tried again all the same. */
+  /** Resolves when the changes are durable. If it rejects, they are still tried again. */
   store(changes: Changes): Promise<void> {
     const { runs, tasks, actions, blocked } = changes;
     if (runs.size + tasks.size + actions.length + blocked.size === 0) return Promise.resolve();
@@ -75,7 +75,7 @@ export class ChangeWriter {
     return promise;
   }
 
-  /** Resolves when all that was decided so far is durable; rejects if it cannot be. */
+  /** Resolves when all changes so far are durable; rejects if they cannot be stored. */
   async flush(): Promise<void> {
     await this.#writing;
     if (this.#pending.size === 0) return;
@@ -89,14 +89,14 @@ export class ChangeWriter {
     return this.#end.signal;
   }
 
-  /** Makes void whatever an earlier primary has not stored yet. */
+  /** Makes later writes of earlier primaries fail. */
   async claim(): Promise<void> {
     await this.#options.database.batch([this.#fence]).catch((error: unknown) => {
       throw hopeless(error) ?? error;
     });
   }
 
-  /** Writes nothing more, not even what waits. */
+  /** Stops writing; waiting changes are dropped. */
   close(reason: Error = new SpillwayError('DATABASE_CLOSED', 'nothing is stored any more')): void {
     if (this.signal.aborted) return;
     this.#end.abort(reason);
@@ -114,7 +114,7 @@ export class ChangeWriter {
   }
 
   async #transact(): Promise<void> {
-    // All other decisions of this turn join the transaction.
+    // Other decisions of this turn join the transaction.
     await undefined;
     const batch = this.#pending;
     this.#pending = new Pending();
@@ -141,7 +141,7 @@ export class ChangeWriter {
     }
   }
 
-  /** All records as they are now, though long lists are written out in several turns. */
+  /** Copies all records now; long lists are serialized in several turns. */
   async #queries(pending: Pending): Promise<CompiledQuery[]> {
     const { runs, tasks, bad, actions, blocked } = pending;
     const plain: Omit<RunRow, 'param_history'>[] = [];
@@ -191,17 +191,17 @@ function historyLengths(runs: Iterable<Run>): [Run, number][] {
   return [...runs].map((run) => [run, run.args.spsa?.param_history?.length ?? 0]);
 }
 
-/** Error to give up with, if trying again would not help. */
+/** The error to close with if a retry would not help. */
 function hopeless(cause: unknown): SpillwayError | undefined {
   if (!(cause instanceof SpillwayError)) {
     return new SpillwayError('DATABASE_LOST', 'the database does not take a change', { cause });
   }
   if (cause.code !== 'DATABASE_CONSTRAINT') return undefined;
-  // Nothing else that is written here can break a rule of a table.
+  // Only the query of the fence can violate a constraint.
   return new SpillwayError('LEASE_LOST', 'another instance is the primary', { cause });
 }
 
-/** Fails the transaction, by a column that may not be null, if there is a newer primary. */
+/** Fails the transaction if there is a newer primary: its column must not be null. */
 export function fenceQuery({
   database,
   fence,
@@ -234,9 +234,9 @@ class Pending {
     this.decisions += 1;
   }
 
-  /** Takes back what could not be written; it is older than what is here. */
+  /** Takes back a failed transaction, whose changes are older. */
   takeBack(older: Pending): void {
-    // Bad tasks are written by their places, so that their order does not matter.
+    // The key of a bad task is its place, so that their order does not matter.
     this.#take(older, older.bad);
     this.actions.unshift(...older.actions);
   }

@@ -8,10 +8,10 @@ import type { FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
 import { fleetMigrations } from './migrations.ts';
 import { actionRow, badTaskRecord, runRecord, taskRecord } from './rows.ts';
 
-/** Tasks that are read and taken up at once, before the event loop turns: a few milliseconds'. */
+/** Tasks that are read and parsed in one turn of the event loop: a few milliseconds of work. */
 const pageSize = 500;
 
-/** The fleet's tables: all that must outlive the process. */
+/** Reads and writes the fleet's tables. */
 export class FleetStorage {
   readonly database: Database<FleetSchema>;
 
@@ -50,7 +50,7 @@ export class FleetStorage {
     return row?.fence ?? 0;
   }
 
-  /** Any run with all its tasks, by its id in whatever case. */
+  /** A run with all its tasks; the id may have capital letters. */
   async run(id: string, signal?: AbortSignal): Promise<Run | undefined> {
     const row = await this.database.kysely
       .selectFrom('runs')
@@ -81,11 +81,11 @@ export class FleetStorage {
       .executeTakeFirst();
     if (row === undefined) return undefined;
     const record = taskRecord(row);
-    // The records of an ended run may say so a little later.
+    // The records of an ended run may still say that they are active.
     return { ...record, active: record.active && row.finished === 0 };
   }
 
-  /** Writes an entry of the log that no decision of the fleet made. */
+  /** Writes a log entry that is not part of a decision. */
   async log(entry: Action): Promise<void> {
     await this.database.kysely.insertInto('actions').values(actionRow(entry)).execute();
   }
@@ -162,5 +162,5 @@ export class FleetStorage {
   }
 }
 
-/** The greatest number that both databases have for the column. */
+/** The greatest number that the column holds in both databases. */
 const taskIdMax = 2 ** 31 - 1;

@@ -2,13 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { CompiledQuery } from 'kysely';
 import type { DatabaseKind } from 'spillway-sql';
 import type { Spsa } from '../statistics/spsa.ts';
-import type {
-  Action,
-  BadTaskRecord,
-  PurgedTask,
-  RunArgs,
-  RunRecord,
-  TaskRecord,
+import {
+  type Action,
+  type BadTaskRecord,
+  type PurgedTask,
+  type RunArgs,
+  type RunRecord,
+  type TaskRecord,
+  withoutHistory,
 } from '../world/records.ts';
 import type { Run, Task } from '../world/run.ts';
 import type { ActionRow, FleetSchema, RunRow, TaskRow } from './fleet-schema.ts';
@@ -16,7 +17,6 @@ import type { ActionRow, FleetSchema, RunRow, TaskRow } from './fleet-schema.ts'
 /** A run as a row, but for the history of a tuning. */
 export function runRow({ record }: Pick<Run, 'record'>): Omit<RunRow, 'param_history'> {
   const { args } = record;
-  const spsa = args.spsa === undefined ? undefined : { ...args.spsa, param_history: undefined };
   return {
     id: record._id,
     username: args.username,
@@ -27,7 +27,7 @@ export function runRow({ record }: Pick<Run, 'record'>): Omit<RunRow, 'param_his
     deleted: Number(record.deleted),
     is_green: Number(record.is_green),
     is_yellow: Number(record.is_yellow),
-    record: JSON.stringify(spsa === undefined ? record : { ...record, args: { ...args, spsa } }),
+    record: JSON.stringify({ ...record, args: withoutHistory(args) }),
   };
 }
 
@@ -133,12 +133,14 @@ function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0');
 }
 
-const noAction = { run_id: null, run: null, task_id: null, worker: null, user: null, nn: null };
+/** Columns that an entry may leave empty: all rows of a statement must have the same columns. */
+const places = { run_id: null, run: null, task_id: null, worker: null };
+export const noAction = { ...places, message: null, user: null, nn: null };
 
 /** An entry with an id of its own, so that it is there once however often it is written. */
 export function actionRow({ message, ...entry }: Action): ActionRow {
-  const text = message === undefined ? null : withoutNul(message);
-  return { ...noAction, ...entry, id: objectId(entry.time * 1000), message: text };
+  const text = message === undefined ? {} : { message: withoutNul(message) };
+  return { ...noAction, ...entry, id: objectId(entry.time * 1000), ...text };
 }
 
 /** Postgres has no such character in texts. */

@@ -3,7 +3,7 @@ import { join, relative, sep } from 'node:path';
 import { exportTables, type MovedTables } from 'spillway-sql';
 import { fleetMigrations } from '../storage/migrations.ts';
 
-/** All tables but those that are true only where they are. */
+/** All tables but `primary_instance`, which is valid only in its own database. */
 export const fleetTables: MovedTables = {
   program: 'fleet',
   migrations: fleetMigrations,
@@ -17,7 +17,7 @@ export interface ExportOptions {
   readonly data: string;
   /** True if files are written too. */
   readonly files: boolean;
-  /** Told of a file that a server removed after it was listed; it is left out. */
+  /** Called for a file that a server removed after it was listed; it is left out. */
   readonly onGone: (file: string) => void;
 }
 
@@ -25,13 +25,13 @@ const pieceBytes = 262_144;
 /** The folders of the data folder that belong to an export. */
 const fileFolders: readonly string[] = ['books', 'nets', 'pgns'];
 
-/** All that the database holds at one moment, then files, line by line in constant memory. */
+/** A snapshot of the database, then files, line by line in constant memory. */
 export function exportFleet(options: ExportOptions): AsyncGenerator<string> {
   const others = options.files ? pieces(options) : undefined;
   return exportTables({ url: options.database, tables: fleetTables, others });
 }
 
-/** A path of those folders that leads nowhere else. */
+/** True for a path inside these folders. */
 export function isFilePath(path: string): boolean {
   const [folder = '', ...names] = path.split('/');
   const isPlain = names.length > 0 && names.every((name) => /^[\w+][\w.+-]{0,254}$/.test(name));
@@ -47,7 +47,7 @@ async function* pieces({ data, onGone }: ExportOptions) {
     for (const entry of found.filter((one) => one.isFile())) {
       const path = join(entry.parentPath, entry.name);
       const file = relative(data, path).split(sep).join('/');
-      // Names with a dot in front are files that are not whole yet.
+      // Names that begin with a dot belong to incomplete files.
       if (isFilePath(file)) yield* piecesOf(path, file, onGone);
     }
   }

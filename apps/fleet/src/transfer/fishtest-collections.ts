@@ -13,7 +13,7 @@ import {
   whole,
 } from '../protocol/rules.ts';
 import type { NetRow, UserRow } from '../storage/fleet-schema.ts';
-import { runRow, type UpsertTable, withoutNul } from '../storage/rows.ts';
+import { noAction, runRow, type UpsertTable, withoutNul } from '../storage/rows.ts';
 import { impossibleHash } from '../users/password.ts';
 import { objectId, texts } from '../world/records.ts';
 import { DocumentFault, reader, readRun } from './fishtest-records.ts';
@@ -52,7 +52,7 @@ const readUser = reader(
   ['_id', 'password'],
 );
 
-/** Passwords stay behind: they are of another kind, and a link makes a new one. */
+/** Passwords are not imported, since Fleet stores only hashes; a link sets a new one. */
 const users: Collection = {
   name: 'users',
   table: 'users',
@@ -129,9 +129,6 @@ const readAction = reader({
   ...optional(objectId, 'run_id'),
   ...optional(whole(0), 'task_id'),
 });
-/** Rows of one statement have the same columns. */
-const absent = ['run_id', 'run', 'task_id', 'worker', 'message', 'user', 'nn'];
-const noAction = Object.fromEntries(absent.map((column) => [column, null]));
 
 const actions: Collection = {
   name: 'actions',
@@ -197,26 +194,15 @@ function plain(value: unknown): unknown {
 /** The value of an object such as `{ "$oid": "…" }`; an unknown one stays as it is. */
 function wrapped(fields: Record<string, unknown>, name: string): unknown {
   const value = fields[name];
-  switch (name) {
-    case '$oid':
-    case '$symbol':
-      return value;
-    case '$numberInt':
-    case '$numberLong':
-    case '$numberDouble':
-    case '$numberDecimal':
-      return Number(value);
-    case '$date':
-      return typeof value === 'string' ? Date.parse(value) : Number(plain(value));
-    case '$binary':
-    case '$type': {
-      const { $binary } = fields;
-      const base64 = typeof $binary === 'string' ? $binary : Object($binary).base64;
-      return [...Buffer.from(String(base64), 'base64')];
-    }
-    case '$undefined':
-      return undefined;
-    default:
-      return fields;
+  if (name === '$oid' || name === '$symbol') return value;
+  if (/^\$number(Int|Long|Double|Decimal)$/.test(name)) return Number(value);
+  if (name === '$date') {
+    return typeof value === 'string' ? Date.parse(value) : Number(plain(value));
   }
+  if (name === '$binary' || name === '$type') {
+    const { $binary } = fields;
+    const base64 = typeof $binary === 'string' ? $binary : Object($binary).base64;
+    return [...Buffer.from(String(base64), 'base64')];
+  }
+  return name === '$undefined' ? undefined : fields;
 }

@@ -14,14 +14,14 @@ import {
 } from '../protocol/rules.ts';
 import { argsShape, runShape, taskShape, timeControl } from '../world/records.ts';
 
-/** A document cannot be taken; the message is the same for all with the same fault. */
+/** A fault of a document; its message is the same for all documents with the same fault. */
 export class DocumentFault extends Error {}
 
 type OnLeftOut = (path: string) => void;
 
 const ajv = new Ajv({ strict: false, useDefaults: true, verbose: true });
 
-/** Reads documents of a shape; throws {@link DocumentFault}, and tells what it leaves out. */
+/** Reads documents of a shape and reports left out fields; throws {@link DocumentFault}. */
 export function reader<S extends Shape>(shape: S, unneeded: readonly string[] = []) {
   const rule = document(shape);
   const isRight = ajv.compile(rule);
@@ -34,7 +34,7 @@ export function reader<S extends Shape>(shape: S, unneeded: readonly string[] = 
   };
 }
 
-/** Removes fields that have no place, and those that are null. */
+/** Removes fields that are unknown or null. */
 function prune(rule: Rule, value: unknown, path: string, out: OnLeftOut): void {
   const { properties, items } = rule as { properties?: Shape; items?: Rule };
   if (typeof value !== 'object' || value === null) return;

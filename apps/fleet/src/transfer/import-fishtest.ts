@@ -19,7 +19,7 @@ export interface ImportFishtestOptions {
   readonly database: string;
   /** Holds `runs.json`, `users.json`, `actions.json`, `nns.json` and `workers.json`. */
   readonly folder: string;
-  /** Told about once a second how far it is. */
+  /** Called about once a second. */
   readonly onProgress: (progress: ImportProgress) => void;
 }
 
@@ -54,15 +54,15 @@ const batchRows = 2_000;
 const batchBytes = 4 * 1_048_576;
 const progressMs = 1_000;
 const examplesMax = 3;
-/** Different reasons that are told apart; the same for fields. */
+/** Most different reasons that are listed, and most fields. */
 const reasonsMax = 100;
-/** Names that one question asks for. */
+/** Keys in one query. */
 const askedMax = 500;
 
 /**
- * Reads what `mongoexport` printed of a fishtest server, batch by batch, each in one transaction.
- * Records that are here stay, except runs that have changed since; so it can be repeated, also
- * after it was cut short. No server may run meanwhile.
+ * Imports the output of `mongoexport` from a fishtest server in batches, each in one transaction.
+ * Existing records stay, except runs that have changed since, so it can be repeated, also after an
+ * interruption. No server may run meanwhile.
  */
 export async function importFishtest(
   options: ImportFishtestOptions,
@@ -70,7 +70,7 @@ export async function importFishtest(
   const files = await filesIn(options.folder);
   await using parts = new AsyncDisposableStack();
   let target: Promise<Target> | undefined;
-  // Not before there is a document to store: whoever names a wrong folder wants no new database.
+  // Opened with the first document, so that a wrong folder makes no new database.
   const open = () => {
     target ??= makeDatabaseFolder(options.database).then(() => openTarget(options.database, parts));
     return target;
@@ -264,7 +264,7 @@ class CollectionWriter {
   }
 }
 
-/** Workers of users with an old name are let in by this list. */
+/** Stores old names of users: workers with such a name are accepted. */
 async function keepOldNames({ storage }: Target, names: ReadonlySet<string>): Promise<void> {
   const before = ((await storage.document('legacy_usernames')) ?? []) as string[];
   await storage.setDocument('legacy_usernames', [...new Set([...before, ...names])]);

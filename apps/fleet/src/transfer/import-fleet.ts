@@ -15,13 +15,13 @@ export interface ImportOptions {
   readonly data: string;
   /** Output of `exportFleet`. */
   readonly source: AsyncIterable<Uint8Array>;
-  /** True if the present content may be thrown away. */
+  /** True if the present content may be deleted. */
   readonly replace: boolean;
 }
 
-/** Time for which a server that crashed keeps others from a database that is not a file. */
+/** Time that the lease of a crashed server lasts, on Postgres. */
 const leaseMs = 5_000;
-/** A lock is free at once when its holder dies, so that others need not wait for it. */
+/** The lock of a SQLite file is free as soon as its holder dies, so the wait is short. */
 const lockMsMax = 500;
 
 /** Reads all of an export into the database, or nothing; no server may run meanwhile. */
@@ -72,10 +72,10 @@ async function claimed(storage: FleetStorage, database: string): Promise<Claim> 
   }
 }
 
-/** Files lie aside until all has come. */
+/** Holds files in a temporary folder until the import is complete. */
 class StagedFiles implements AsyncDisposable {
   readonly #folder: string;
-  /** Bytes that have come of each file. */
+  /** Bytes received of each file. */
   readonly #bytes = new Map<string, number>();
 
   constructor(folder: string) {

@@ -79,13 +79,13 @@ const wrongMax = 10_000;
 /** Threads of Node that may hash at once: it has four, and files need one of them too. */
 const hashesMax = Math.min(3, availableParallelism());
 const waitingMax = 1_000;
-/** Checks of one name and address under way: who tries many passwords keeps nobody else out. */
+/** Checks at once for one name and address, so that guessing keeps nobody else out. */
 const perNameMax = 4;
-/** Checks under way for all unknown names together. */
+/** Checks at once for all unknown names together. */
 const strangersMax = 64;
-/** Callers have deadlines of their own; a check goes on, and is done when they ask again. */
+/** Callers have shorter deadlines; a check goes on without them, for when they ask again. */
 const deadlineMs = 300_000;
-/** A longer one is wrong without a look. */
+/** A longer password is wrong without a check. */
 const passwordMax = 1_024;
 
 /**
@@ -94,12 +94,12 @@ const passwordMax = 1_024;
  * what a worker sends with each request is hashed slowly only once.
  */
 export class VerifiedPasswords {
-  /** Made once: as plain bytes it would be made anew for each digest, at ten times the price. */
+  /** A key object: with plain bytes each digest would cost ten times as much. */
   readonly #key = createSecretKey(randomBytes(32));
   readonly #hashes = new BoundedMap<string, string>({ countMax: rememberedMax });
   /** Digests of wrong passwords: a worker that is set up wrongly asks again and again. */
   readonly #wrong = new BoundedMap<string, string>({ countMax: wrongMax });
-  /** Checks under way, so that a thousand workers of one user cost one hash. */
+  /** Shares checks, so that a thousand workers of one user cost one hash. */
   readonly #running = new SingleFlight<boolean>();
   /** Bounds the checks under way of each name and address. */
   readonly #ofName: Keyed<Gate>;
@@ -141,7 +141,7 @@ export class VerifiedPasswords {
     )(async () => {
       this.#hashed += 1;
       const isRight = await matchesPassword(password, hash);
-      // Here and not where it is waited for: everybody may have left.
+      // Remembered here, and not by the callers, since all of them may have left.
       (isRight ? this.#hashes : this.#wrong).set(digest, hash);
       return isRight;
     });
@@ -154,7 +154,7 @@ export class VerifiedPasswords {
   }
 }
 
-/** Time for which a link can be used, in milliseconds. */
+/** Lifetime of a password link, in milliseconds. */
 export const linkMs: number = 7 * 86_400_000;
 
 type LinkUser = Pick<User, 'username' | 'password_hash'>;
@@ -178,7 +178,7 @@ export function isPasswordLink(key: string, user: LinkUser, part: string, now: n
   return expected.length === actual.length && timingSafeEqual(expected, actual);
 }
 
-/** Digest that changes with the password: a session that holds another one is over. */
+/** A digest that changes with the password; a session with another digest is no longer valid. */
 export function passwordMark({ password_hash }: Pick<User, 'password_hash'>): string {
   return createHash('sha256').update(password_hash).digest('base64url').slice(0, 16);
 }

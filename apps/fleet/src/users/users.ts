@@ -1,4 +1,4 @@
-import type { CompiledQuery } from 'kysely';
+import type { Kysely } from 'kysely';
 import { BoundedMap, type Clock, Gate, SingleFlight } from 'spillway';
 import type { Database } from 'spillway-sql';
 import type { Context } from '../context.ts';
@@ -20,7 +20,7 @@ export const approversGroup = 'group:approvers';
 
 export type UserChange = Partial<Omit<User, 'username' | 'registration_time'>>;
 
-/** A user; who is not accepted yet is `pending`. */
+/** A user to add; `pending` until an approver accepts it. */
 export type NewUser = Omit<UserChange, 'password_hash'> & {
   readonly username: string;
   readonly password: string;
@@ -34,16 +34,16 @@ export interface UserLog {
   readonly message: string;
 }
 
-/** Age up to which a user's row is believed: other instances and the command line change it too. */
+/** Users are cached this long: other instances and the command line may change them, too. */
 const freshMs = 2_000;
 const cachedMax = 20_000;
 
-/** All users, and who of them may come in. */
+/** The accounts of users, and their authentication. */
 export class Users {
   readonly #database: Database<FleetSchema>;
   readonly #clock: Clock;
   readonly #verified: VerifiedPasswords;
-  /** One at a time, so that of two equal names the second one is refused. */
+  /** Adds users one at a time, so that the second of two equal names is refused. */
   readonly #adding = new Gate({ limit: 1, queueMax: 1_000 });
   readonly #looking = new SingleFlight<User | undefined>();
   /** Number of changes so far. */
@@ -64,8 +64,8 @@ export class Users {
   }
 
   /**
-   * Authenticates a user that may work; throws `ACCESS_REFUSED` in the worker's words. The waiter's
-   * signal is read only if there is something to wait for: making one costs more than all the rest.
+   * Authenticates a user; throws `ACCESS_REFUSED` in the words that workers know. The waiter's
+   * signal is read only if there is something to wait for: to make one costs more than the rest.
    */
   async admit(access: Access, waiter?: Waiter): Promise<User> {
     const { username } = access;
@@ -127,7 +127,7 @@ export class Users {
     return user;
   }
 
-  /** A name that differs from another in capitals only would be taken for it by people. */
+  /** Refuses a name that differs from another only in upper and lower case: people mix them up. */
   async #insert(user: User, by: string | undefined): Promise<void> {
     const { username } = user;
     const { kysely } = this.#database;
@@ -139,22 +139,23 @@ export class Users {
     if (same !== undefined) {
       throw fleetError('USER_EXISTS', `There is a user ${same.username} already`);
     }
-    const insertion = kysely
-      .insertInto('users')
-      .values(rowOf(user) as UserRow)
-      .compile();
-    const log = by && this.#entry(username, { by, action: 'new_user', message: 'added' });
-    await this.#database.batch(log ? [insertion, log] : [insertion]);
+    await this.#database.transaction(async (tx) => {
+      await tx
+        .insertInto('users')
+        .values(rowOf(user) as UserRow)
+        .execute();
+      if (by) await this.#log(tx, username, { by, action: 'new_user', message: 'added' });
+    });
   }
 
   /** Changes a user, with an entry in the log; gives the user, or undefined if there is none. */
   async change(username: string, to: UserChange, log?: UserLog): Promise<User | undefined> {
-    const user = await this.find(username);
-    if (user === undefined || Object.keys(to).length === 0) return user;
-    const { kysely } = this.#database;
-    const update = kysely.updateTable('users').set(rowOf(to)).where('username', '=', username);
-    const entries = log === undefined ? [] : [this.#entry(username, log)];
-    await this.#database.batch([update.compile(), ...entries]);
+    if (Object.keys(to).length === 0) return await this.find(username);
+    await this.#database.transaction(async (tx) => {
+      const update = tx.updateTable('users').set(rowOf(to)).where('username', '=', username);
+      const { numUpdatedRows } = await update.executeTakeFirstOrThrow();
+      if (numUpdatedRows > 0n && log) await this.#log(tx, username, log);
+    });
     this.#forget(username);
     return await this.find(username);
   }
@@ -166,22 +167,28 @@ export class Users {
     return await this.change(username, { password_hash }, log);
   }
 
-  /** Removes a user, with an entry in the log; gives the user who was there. */
-  async remove(username: string, by: string): Promise<User | undefined> {
-    const user = await this.find(username);
-    if (user === undefined) return undefined;
-    const { kysely } = this.#database;
-    const removal = kysely.deleteFrom('users').where('username', '=', username).compile();
-    const log = { by, action: 'accept_user', message: 'rejected' } as const;
-    await this.#database.batch([removal, this.#entry(username, log)]);
+  /** Removes a user who is pending, with an entry in the log; undefined if there is none. */
+  async reject(username: string, by: string): Promise<User | undefined> {
+    const row = await this.#database.transaction(async (tx) => {
+      const gone = await tx
+        .deleteFrom('users')
+        .where('username', '=', username)
+        .where('pending', '=', 1)
+        .returningAll()
+        .executeTakeFirst();
+      const log = { by, action: 'accept_user', message: 'rejected' } as const;
+      if (gone !== undefined) await this.#log(tx, username, log);
+      return gone;
+    });
     this.#forget(username);
-    return user;
+    return row && userOf(row);
   }
 
-  #entry(user: string, { by, action, message }: UserLog): CompiledQuery {
+  async #log(tx: Kysely<FleetSchema>, user: string, log: UserLog): Promise<void> {
+    const { by, action, message } = log;
     const time = this.#clock.now() / 1000;
     const row = actionRow({ time, action, username: by, user, message });
-    return this.#database.kysely.insertInto('actions').values(row).compile();
+    await tx.insertInto('actions').values(row).execute();
   }
 
   /** Concurrent callers share one query; its answer is as old as the moment it was asked. */
@@ -190,9 +197,9 @@ export class Users {
     const version = this.#version;
     const look = async () => {
       const user = await this.find(username);
-      // Names of nobody are not kept: whoever asks for them can think of as many as they like.
+      // Unknown names are not cached: an attacker can invent as many as they like.
       if (user === undefined) this.#seen.delete(username);
-      // A change of any user meanwhile makes the answer void.
+      // Nothing is cached if any user was changed meanwhile.
       else if (this.#version === version) this.#seen.set(username, { user, at });
       return user;
     };

@@ -25,7 +25,7 @@ import {
 } from './update-task.ts';
 import { addDifference, type BlockedWorker, type World, zeroStats } from './world.ts';
 
-/** Takes up a run that was submitted. */
+/** Adds a submitted run. */
 export function addRun(world: World, run: Run, message: string): Changes {
   const changes = new Changes();
   const now = world.clock.now();
@@ -41,17 +41,8 @@ export function addRun(world: World, run: Run, message: string): Changes {
   return changes;
 }
 
-/** Lets workers play the run. */
-export function approveRun(world: World, run: Run, username: string): Changes {
-  return setApproval(world, run, username, true);
-}
-
-/** Gives workers no more tasks of the run until it is approved again. */
-export function pauseRun(world: World, run: Run, username: string): Changes {
-  return setApproval(world, run, username, false);
-}
-
-function setApproval(world: World, run: Run, username: string, approved: boolean): Changes {
+/** Lets workers play the run, or gives them no more tasks of it until it is approved again. */
+export function approveRun(world: World, run: Run, username: string, approved = true): Changes {
   const changes = new Changes();
   if (run.record.approved === approved) return changes;
   run.record.approved = approved;
@@ -71,7 +62,7 @@ export function stopByUser(world: World, run: Run, username: string, message: st
   return changes;
 }
 
-/** Stops a run, and shows it to nobody. */
+/** Stops a run and removes it from all lists. */
 export function deleteRun(world: World, run: Run, username: string): Changes {
   const changes = new Changes();
   if (run.record.deleted) return changes;
@@ -82,7 +73,7 @@ export function deleteRun(world: World, run: Run, username: string): Changes {
   return changes;
 }
 
-/** A person asks for the worst worker's games to be set aside; throws if there is none. */
+/** Purges a run for a person; throws `REQUEST_REFUSED` if there is nothing to purge. */
 export function purgeByUser(world: World, run: Run, username: string): Changes {
   const changes = new Changes();
   const reason = purgeRun(world, run, manualPurgeLimits, changes);
@@ -99,8 +90,8 @@ export type RunModification = Readonly<
 export const gamesMax = 3_200_000;
 
 /**
- * Changes what may change after submission; too much of it needs a new approval. A run that ended
- * before it was decided goes on, even with the values that it has.
+ * Changes the run; a higher priority or throughput needs a new approval. A run that ended before it
+ * was decided goes on, even if no value changes.
  */
 export function modifyRun(
   world: World,
@@ -121,7 +112,7 @@ export function modifyRun(
   const text = modificationText(run, to);
   Object.assign(args, to);
   const changes =
-    bold && !by.isApprover ? setApproval(world, run, by.username, false) : new Changes();
+    bold && !by.isApprover ? approveRun(world, run, by.username, false) : new Changes();
   changes.runs.add(run);
   changes.actions.push(runAction('modify_run', run, by.username, now, text));
   if (record.finished && !run.decided) revive(world, run, changes);
@@ -167,7 +158,7 @@ export interface NewRunOptions {
 
 const schemaVersion = 24;
 
-/** The record of a run that nobody has approved or played yet. */
+/** The record of a new run, not approved and without games. */
 export function newRunRecord({ id, args, now, rescheduledFrom }: NewRunOptions): RunRecord {
   return {
     _id: id,
@@ -195,7 +186,7 @@ export function newRunRecord({ id, args, now, rescheduledFrom }: NewRunOptions):
   };
 }
 
-/** Gives a worker, by its short name, no more tasks; the message tells its owner why. */
+/** Blocks a worker, named by its short name; the message tells its owner why. */
 export function blockWorker(
   world: World,
   name: string,
@@ -218,7 +209,7 @@ export function unblockWorker(world: World, name: string, username: string): Cha
   return changes;
 }
 
-/** A worker tells people something. */
+/** Logs a message of a worker. */
 export function logWorker(world: World, info: WorkerInfo, message: string, task?: Task): Changes {
   const changes = new Changes();
   changes.actions.push(workerLog(info, world.clock.now(), message, task));
@@ -229,8 +220,8 @@ const silentMsMax = 360_000;
 const deadTasksMax = 1000;
 
 /**
- * Ends tasks that were not heard of for six minutes, at most a thousand a call; true if there are
- * more, which the next call ends after others had their turn.
+ * Ends tasks whose workers have been silent for six minutes, at most a thousand a call; true if
+ * there are more.
  */
 export function endDeadTasks(world: World): Decision<boolean> {
   const changes = new Changes();
@@ -241,7 +232,7 @@ export function endDeadTasks(world: World): Decision<boolean> {
     if (ended === deadTasksMax) return { reply: true, changes };
     ended += 1;
     if (!task.active) {
-      // It ended with its run, and its turn to be closed comes.
+      // It ended with its run, and will be settled.
       world.active.delete(task);
       continue;
     }
@@ -252,7 +243,7 @@ export function endDeadTasks(world: World): Decision<boolean> {
   return { reply: false, changes };
 }
 
-/** Shares cores out anew among unfinished runs. */
+/** Updates the shares of the cores that unfinished runs get. */
 export function shareThroughput(world: World): Changes {
   const changes = new Changes();
   const runsOf = new Map<string, number>();
@@ -270,7 +261,7 @@ export function shareThroughput(world: World): Changes {
   return changes;
 }
 
-/** Writes down how fast each unfinished run is played. */
+/** Updates the speed of each unfinished run. */
 export function measureSpeed(world: World): Changes {
   const changes = new Changes();
   for (const run of world.unfinished) {
@@ -283,7 +274,7 @@ export function measureSpeed(world: World): Changes {
   return changes;
 }
 
-/** Counts one unfinished run's tasks, picked by chance, and tells if its sums are wrong. */
+/** Checks the sums of one unfinished run, chosen at random; logs those that are wrong. */
 export function audit(world: World): Changes {
   const changes = new Changes();
   const at = Math.floor(world.random() * world.unfinished.size);
@@ -295,15 +286,15 @@ export function audit(world: World): Changes {
 }
 
 export interface StoredWorld {
-  /** All unfinished runs, with all their tasks; finished ones may be left out. */
+  /** All unfinished runs with their tasks. */
   readonly runs: Iterable<Run>;
   /** By short name; none if absent. */
   readonly blocked?: Iterable<readonly [string, BlockedWorker]> | undefined;
 }
 
 /**
- * Takes up stored runs after a start: corrects sums, lists active tasks, ends what was decided.
- * An active task counts as heard of now, because nobody listened while the server was down.
+ * Adds stored runs after a start: corrects sums, lists active tasks, ends decided runs. The silence
+ * of active tasks is counted from now, because the server could not hear them while it was down.
  */
 export function restore(world: World, { runs, blocked = [] }: StoredWorld): Changes {
   const changes = new Changes();
@@ -332,7 +323,7 @@ function correct(run: Run, now: number, changes: Changes): void {
   changes.actions.push(logMessage(now, `Run ${run.id} corrected: ${wrong.join('; ')}`));
 }
 
-/** Of two active tasks under one name, which a crash can leave, the newer one stays. */
+/** Lists an active task; it ends an older one of the same name, which a crash can leave. */
 function resume(world: World, task: Task, now: number, changes: Changes): void {
   const older = world.activeTask(task.name);
   task.record.last_updated = now;
@@ -346,7 +337,7 @@ export type Sums = Pick<
   'results' | 'workers' | 'cores' | 'committed_games' | 'total_games'
 >;
 
-/** The sums as the tasks give them: looks at all tasks of the run. */
+/** Computes the sums from all tasks of the run. */
 export function recount(run: Run): Sums {
   const nothing = zeroStats();
   const sums: Sums = {

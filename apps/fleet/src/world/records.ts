@@ -36,7 +36,7 @@ export class Changes {
   readonly actions: Action[] = [];
   /** Blocked workers that asked again. */
   readonly blocked: Set<string> = new Set();
-  /** Tasks that only sent a heartbeat: its loss harms nothing, so it may be stored later. */
+  /** Tasks that only sent a heartbeat, which need not be stored. */
   readonly beats: Set<Task> = new Set();
 }
 
@@ -61,7 +61,7 @@ const statsRule = document({
   ...required(list(count, 5), 'pentanomial'),
 });
 
-/** Description of a worker by itself, with two fields of the server; old ones had fewer. */
+/** The description of a worker by itself, and two fields of the server; old ones have fewer. */
 export type StoredWorkerInfo = Readonly<ValueOf<typeof workerRule>>;
 const workerRule = document({
   ...required(text, 'username', 'unique_key'),
@@ -79,7 +79,7 @@ const workerRule = document({
   ...orElse('?', text, 'country_code'),
 });
 
-/** Subject and conditions of a run, as workers get them. */
+/** The arguments of a run, as workers get them. */
 export type RunArgs = DocumentOf<typeof argsShape>;
 export const argsShape = {
   ...required(text, 'base_tag', 'new_tag', 'resolved_base', 'resolved_new', 'username', 'book'),
@@ -97,6 +97,11 @@ export const argsShape = {
   ...optional(sprtRule, 'sprt'),
   ...optional(spsaRule, 'spsa'),
 };
+
+/** The arguments of a run without the history of a tuning, which is long. */
+export function withoutHistory(args: RunArgs, param_history?: []): object {
+  return args.spsa === undefined ? args : { ...args, spsa: { ...args.spsa, param_history } };
+}
 
 /** A run as it is stored, without its tasks; times are UNIX milliseconds. */
 export type RunRecord = DocumentOf<typeof runShape> & { readonly args: RunArgs };
@@ -178,19 +183,19 @@ export interface Action {
   readonly nn?: string;
 }
 
-/** User that stands in the log for the server's own actions. */
+/** The user name of the server's own actions in the log. */
 export const systemUser = 'fishtest.system';
 
 const messageCharsMax = 5120;
 
-/** Log entry for an act of a task's worker, or an event of the task. */
+/** Log entry about a task. */
 export function taskAction(action: ActionName, task: Task, now: number, message?: string): Action {
   const info = task.record.worker_info;
   const about = runAction(action, task.run, info.username, now, message);
   return { ...about, worker: longName(info), task_id: task.id };
 }
 
-/** Log entry for an act of a user on a run, or an event of the run. */
+/** Log entry about a run. */
 export function runAction(
   action: ActionName,
   run: Run,

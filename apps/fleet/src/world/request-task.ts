@@ -36,7 +36,7 @@ export interface NoTask {
   readonly error?: string;
 }
 
-/** A worker whose namesake was heard of this long ago is a second one, not the same again. */
+/** A worker is refused if another one with its name was active within this time. */
 const duplicateMs = 120_000;
 
 /** Gives a worker its next task, or says why not; {@link chooseRun} decides of which run. */
@@ -55,10 +55,10 @@ export function requestTask(world: World, request: TaskRequest): Decision<Assign
   return { reply: { run: { _id: run.id, args: run.args, my_task }, task_id: task.id }, changes };
 }
 
-/** Cores above which more workers would make a tuning worse, for one parameter. */
+/** A tuning with one parameter gets no more workers above this number of cores. */
 const tuningCores = 200_000;
 
-/** The worker that asks, and what is remembered of it. */
+/** A worker that asks for a task, and the run of its last one. */
 export interface Candidate {
   readonly name: string;
   readonly info: WorkerInfo;
@@ -66,8 +66,8 @@ export interface Candidate {
 }
 
 /**
- * The run that needs this worker most, of those it can serve. Runs are few; each is looked at once,
- * and whether the worker fits is asked only of a run that would be the best so far.
+ * The run that needs this worker most, of those it can serve. {@link fits} costs more than
+ * {@link comesBefore}, so only a run that would be the best so far is checked.
  */
 export function chooseRun(runs: Iterable<Run>, candidate: Candidate): Run | undefined {
   let best: Run | undefined;
@@ -85,11 +85,11 @@ export function chooseRun(runs: Iterable<Run>, candidate: Candidate): Run | unde
 interface Need {
   readonly priority: number;
   readonly served: boolean;
-  /** Cores per share of throughput, as if half this worker had joined. */
+  /** Cores per unit of throughput, counting half the cores of this worker. */
   readonly load: number;
 }
 
-/** A worker's own last run counts its cores again, so that workers move between runs. */
+/** The cores of a worker count twice for its last run, so that workers move between runs. */
 function need(run: Run, { info, lastRun }: Candidate): Need {
   const { priority, itp } = run.args;
   const cores = run.record.cores + (run === lastRun ? info.concurrency : 0);
@@ -113,7 +113,7 @@ export function fits(run: Run, { name, info }: Pick<Candidate, 'name' | 'info'>)
   return (
     !record.finished &&
     record.approved &&
-    // No made-up result enters a run of anybody else.
+    // Made-up results must not enter the run of anybody else.
     (info.username !== demoUsername || args.username === demoUsername) &&
     args.threads <= concurrency &&
     args.threads >= info.min_threads &&
@@ -144,8 +144,8 @@ function refusal(
     const silentMs = now - other.last_updated;
     if (silentMs <= duplicateMs) return duplicateText(name, silentMs);
   }
-  const connections = world.connections(info.remote_addr);
-  return connections >= machineLimit ? machineLimitText(machineLimit) : undefined;
+  if (world.connections(info.remote_addr) < machineLimit) return undefined;
+  return `Machine limit reached: ${machineLimit} tasks are active at this address.`;
 }
 
 function assign(world: World, run: Run, info: StoredWorkerInfo, changes: Changes): Task {
@@ -162,7 +162,7 @@ function assign(world: World, run: Run, info: StoredWorkerInfo, changes: Changes
   return task;
 }
 
-/** Half an hour of games, or what is left; a sequential test needs whole batches to the end. */
+/** Half an hour of games, or the rest of the run; in a sequential test always whole batches. */
 function nextTaskSize(run: Run, concurrency: number): number {
   const { args, batchGames, openGames } = run;
   const isTest = args.sprt !== undefined;
@@ -170,11 +170,11 @@ function nextTaskSize(run: Run, concurrency: number): number {
   return Math.min(taskSize(args, concurrency), left);
 }
 
-/** Processors of the workers that a run lets in. */
+/** Processor architectures that may play a run. */
 export interface ArchFilter {
-  /** Undefined lets all in. */
+  /** Names of architectures; undefined for all. */
   readonly accepted: ReadonlySet<string> | undefined;
-  /** Reason for which the filter failed, if it did: then it lets in those it was not tried on. */
+  /** The reason of a failure; architectures that the filter was not tried on are accepted then. */
   readonly problem?: string;
 }
 
@@ -187,13 +187,13 @@ const attempt = `
 `;
 
 /**
- * Tries a regular expression on every architecture there is, once: requests then only look up.
- * It comes from a person, so it runs where it can be stopped.
+ * Tries a regular expression on every architecture once, so that requests only look up the result.
+ * A person wrote the expression, so it runs with a time limit.
  */
 export function archFilter(expression: string | undefined): ArchFilter {
   if (expression === undefined) return { accepted: undefined };
   let found = tried(expression);
-  // On a busy machine time passes without any of it being spent on the filter.
+  // On a busy machine the time limit may pass before the filter has had any processor time.
   for (let again = 1; again < triesMax && found.problem !== undefined; again += 1) {
     found = tried(expression);
   }
@@ -263,7 +263,7 @@ export function internalThroughput(
 
 const columns = 70;
 
-/** Tells a blocked worker's owner why, and where to read more. */
+/** The message to the owner of a blocked worker. */
 export function blockedText(name: string, message: string, baseUrl: string): string {
   return [
     `Request_task: ${name} is blocked: it gets no tasks.`,
@@ -271,9 +271,9 @@ export function blockedText(name: string, message: string, baseUrl: string): str
     '',
     ...wrap(message),
     '',
-    'What it did can be read at',
+    'Its events are listed at',
     `${baseUrl}/actions?text="${name}"`,
-    'and its owner can unblock it, once that is mended, at',
+    'Its owner can unblock it, once the problem is solved, at',
     `${baseUrl}/workers/${name}`,
   ].join('\n');
 }
@@ -281,13 +281,9 @@ export function blockedText(name: string, message: string, baseUrl: string): str
 export function duplicateText(name: string, silentMs: number): string {
   const seconds = Math.floor(silentMs / 1000);
   return (
-    `There is already a worker ${name} with another unique key, heard of ${seconds} seconds ago. ` +
+    `There is already a worker ${name} with another unique key, active ${seconds} seconds ago. ` +
     'Give each worker a name of its own.'
   );
-}
-
-export function machineLimitText(limit: number): string {
-  return `Machine limit reached: ${limit} tasks are active at this address.`;
 }
 
 /** Lines of at most 70 characters, broken between words; a longer word is broken itself. */

@@ -15,12 +15,12 @@ import type {
 import { type ArchFilter, archFilter, hashSize } from './request-task.ts';
 import { addDifference, gamesOf, WorkerTotals, zeroStats } from './world.ts';
 
-/** Nodes per second of the machine that time controls are made for. */
+/** Nodes per second of the reference machine for time controls. */
 const referenceNps = 628_000;
 
 export type RunStatus = 'failed' | 'finished' | 'active' | 'waiting' | 'pending';
 
-/** One test with its tasks; keeps its own sums true, and knows nothing of other runs. */
+/** One test with its tasks and their sums; it does not know other runs. */
 export class Run {
   readonly record: RunRecord;
   /** Name in the log. */
@@ -29,11 +29,11 @@ export class Run {
   readonly badTasks: BadTaskRecord[];
   /** Short names of workers that had a task of this run. */
   readonly seenBy: Set<string> = new Set();
-  /** Number of times it has ended: notes of an earlier life are no longer true. */
+  /** Number of times it has ended; what was noted before the last end is out of date. */
   life = 0;
   readonly totals: WorkerTotals = new WorkerTotals();
   readonly archFilter: ArchFilter;
-  /** Of both engines together, in MiB. */
+  /** Hash memory of both engines together, in MiB. */
   readonly hashMiB: number;
   /** Time at which a finished run was last asked for, in UNIX milliseconds. */
   usedAt = 0;
@@ -59,11 +59,11 @@ export class Run {
     this.adopt(tasks);
   }
 
-  /** Takes up its next stored tasks; those of a large run may come in pages. */
+  /** Adds the next stored tasks; a large run is read in pages. */
   adopt(tasks: readonly TaskRecord[]): void {
     for (const one of tasks) {
       const task = this.#append(one);
-      // A crash may have come before all records of an ended run said so.
+      // A crash may have left tasks of an ended run active in the database.
       if (this.record.finished) one.active = false;
       if (one.active) this.#activate(task);
     }
@@ -90,17 +90,17 @@ export class Run {
     return gamesOf(this.record.results);
   }
 
-  /** Games that nobody plays or has played. */
+  /** Games that were neither played nor given to a worker. */
   get openGames(): number {
     return this.args.num_games - this.record.committed_games;
   }
 
-  /** Games that a worker sends at a time in a sequential test; 2 elsewhere. */
+  /** Games per update of a worker in a sequential test; 2 in other runs. */
   get batchGames(): number {
     return 2 * (this.args.sprt?.batch_size ?? 1);
   }
 
-  /** True if its results suffice. */
+  /** True if the results are enough for a decision. */
   get decided(): boolean {
     const state = this.args.sprt?.state ?? '';
     return state !== '' || this.games >= this.args.num_games;
@@ -144,7 +144,7 @@ export class Run {
     return task;
   }
 
-  /** Ends an active task: what it has not played can be given to others. */
+  /** Ends an active task; its remaining games can be given to other workers. */
   endTask(task: Task, now: number): void {
     const { record } = this;
     const { concurrency, remote_addr } = task.record.worker_info;
@@ -159,10 +159,7 @@ export class Run {
     task.close(now);
   }
 
-  /**
-   * Ends all active tasks, which costs the same however many there are; gives them, to be closed
-   * one by one.
-   */
+  /** Ends all active tasks in constant time; the caller must close those that it gives. */
   endAllTasks(): Set<Task> {
     const { record } = this;
     const ended = this.#activeTasks;
@@ -177,7 +174,7 @@ export class Run {
     return ended;
   }
 
-  /** Takes over a task's new totals and what its worker says about itself now. */
+  /** Sets the totals of a task and the present description of its worker. */
   setStats(task: Task, stats: Stats, info: StoredWorkerInfo): void {
     addDifference(this.record.results, stats, task.record.stats);
     this.totals.replace(task, stats);
@@ -188,7 +185,7 @@ export class Run {
     task.record.worker_info = info;
   }
 
-  /** Sets an ended task's results aside; its games can be played again. */
+  /** Sets the results of an ended task aside; its games can be played again. */
   purgeTask(task: Task, { residual, residual_color }: BadTaskMark): BadTaskRecord {
     const bad: BadTaskRecord = {
       ...task.record,
@@ -206,7 +203,7 @@ export class Run {
     return bad;
   }
 
-  /** Shows how it ended. */
+  /** Sets the colours that show how it ended. */
   setColours(): void {
     Object.assign(this.record, colours(this.record));
   }
@@ -230,7 +227,7 @@ export class Run {
   #countSpeed({ nps, concurrency }: StoredWorkerInfo, sign: 1 | -1): void {
     this.#nps += sign * nps * concurrency;
     this.#gameNps += sign * nps * Math.floor(concurrency / this.args.threads);
-    // Sums of fractions do not return to nothing by themselves.
+    // Rounding errors would otherwise stay in the sums of an idle run.
     if (this.activeTasks.size > 0) return;
     this.#nps = 0;
     this.#gameNps = 0;
@@ -254,12 +251,12 @@ export class Task {
     this.name = shortName(record.worker_info);
   }
 
-  /** True while its run counts it as active: its record may say so a little longer. */
+  /** True while its run counts it as active; its record may be updated a little later. */
   get active(): boolean {
     return this.run.activeTasks.has(this);
   }
 
-  /** Writes into its record that it has ended. */
+  /** Marks its record as ended. */
   close(now: number): void {
     this.record.last_updated = now;
     delete this.record.spsa_params;
@@ -322,7 +319,7 @@ export function runName(id: string, newTag: string): string {
   return `${newTag.slice(0, 23)}-${digest.slice(0, 7)}`;
 }
 
-/** Runs with workers as people see them: those nearest to a decision first. */
+/** Orders active runs for people: those nearest to a decision first. */
 export function byProgress(a: Run, b: Run): number {
   const keys = ({ args, games }: Run) => [
     Number(args.sprt !== undefined),
@@ -333,13 +330,13 @@ export function byProgress(a: Run, b: Run): number {
   return compare(keys(b), keys(a));
 }
 
-/** Runs that wait for an approval. */
+/** Orders runs that wait for an approval or a worker. */
 export function byUrgency(a: Run, b: Run): number {
   const keys = ({ args }: Run) => [args.priority, args.itp];
   return compare(keys(a), keys(b));
 }
 
-/** Hours until all these runs are over, if no other comes; infinite without workers. */
+/** Hours until these runs are over with their present cores; infinite without cores. */
 export function hoursLeft(runs: Iterable<Run>): number {
   let hours = 0;
   let cores = 0;

@@ -22,14 +22,14 @@ export interface TaskUpdate {
   readonly spsa?: SpsaResults | undefined;
 }
 
-/** Answer that tells the worker to go on or not; `error` makes it give the task up. */
+/** Tells a worker whether to go on; `error` makes it give the task up. */
 export interface Alive {
   readonly task_alive: boolean;
   readonly info?: string;
   readonly error?: string;
 }
 
-/** Takes in a worker's results, and decides whether they end the task or the run. */
+/** Adds a worker's results, and decides whether they end the task or the run. */
 export function updateTask(world: World, task: Task, update: TaskUpdate): Decision<Alive> {
   const changes = new Changes();
   if (!task.active) return { reply: notActive(task), changes };
@@ -44,20 +44,23 @@ export function updateTask(world: World, task: Task, update: TaskUpdate): Decisi
   changes.tasks.add(task);
   changes.runs.add(run);
   if (run.args.spsa !== undefined && played === update.spsa?.num_games) tune(task, update.spsa);
-  if (task.games >= task.record.num_games) complete(world, task, changes);
+  if (task.games >= task.record.num_games) {
+    world.end(task, changes);
+    noteTrouble(world, task, changes);
+  }
   run.record.last_updated = world.clock.now();
   if (run.args.sprt !== undefined) updateSprt(run.args.sprt, run.record.results);
   if (run.decided) finish(world, run, changes);
   return { reply: { task_alive: task.active }, changes };
 }
 
-/** Answer about a task that has ended, whoever ended it. */
+/** The reply about a task that has ended. */
 export function notActive(task: Task): Alive {
   const info = `Task ${task.run.id}/${task.id} is not active`;
   return { task_alive: false, info };
 }
 
-/** Explains why new totals cannot follow from the old ones; undefined if they can. */
+/** Explains why new totals are impossible after the old ones; undefined if they are possible. */
 function updateFault(task: Task, { stats, spsa }: TaskUpdate, played: number): string | undefined {
   const { run, record } = task;
   const batch = run.batchGames;
@@ -81,7 +84,7 @@ function take(world: World, task: Task, { info, stats }: TaskUpdate): void {
   world.touch(task);
 }
 
-/** Flips are used once, and only by games that were played with them. */
+/** Each trial counts once, and only with results of games that were played with its flips. */
 function tune(task: Task, results: SpsaResults): void {
   const { spsa } = task.run.args;
   const { spsa_params: asked } = task.record;
@@ -114,11 +117,6 @@ export function requestSpsa(
   return { reply, changes };
 }
 
-function complete(world: World, task: Task, changes: Changes): void {
-  world.end(task, changes);
-  noteTrouble(world, task, changes);
-}
-
 /** Logs a task with so many crashes or time losses that its games should not count. */
 export function noteTrouble(world: World, task: Task, changes: Changes): void {
   const { stats } = task.record;
@@ -136,10 +134,10 @@ function finish(world: World, run: Run, changes: Changes): void {
   changes.actions.push(runAction('finished_run', run, username, world.clock.now(), text));
 }
 
-/** CPU hours that a user's workers must have given before their word can stop a run. */
+/** CPU hours that a user's workers must have contributed before they can stop a run. */
 const trustedHours = 1000;
 
-/** A worker says that the run itself is broken. It is told what refused it once that is stored. */
+/** A worker reports that the run is broken. A refusal is part of the reply, since it is logged. */
 export function stopByWorker(
   world: World,
   task: Task,
@@ -156,7 +154,8 @@ export function stopByWorker(
     const text = `${message} (not authorized)`;
     changes.actions.push(taskAction('stop_run', task, now, text));
     world.end(task, changes);
-    return { reply: { refused: fleetError('STOP_REFUSED', tooFew(cpuHours)) }, changes };
+    const why = `User has too few games to stop a run: ${cpuHours} of ${trustedHours} CPU hours`;
+    return { reply: { refused: fleetError('STOP_REFUSED', why) }, changes };
   }
   changes.actions.push(taskAction('stop_run', task, now, message));
   run.record.failed = true;
@@ -165,11 +164,7 @@ export function stopByWorker(
   return { reply: {}, changes };
 }
 
-function tooFew(cpuHours: number): string {
-  return `User has too few games to stop a run: ${cpuHours} of ${trustedHours} CPU hours`;
-}
-
-/** Ends a run and all its tasks; a bad worker's games may make it begin again at once. */
+/** Ends a run and all its tasks; an automatic purge may let it go on at once. */
 export function stopRun(world: World, run: Run, changes: Changes): void {
   endRun(world, run, changes);
   if (!run.args.auto_purge || run.args.spsa !== undefined) return;
@@ -178,7 +173,7 @@ export function stopRun(world: World, run: Run, changes: Changes): void {
   changes.actions.push(runAction('purge_run', run, run.args.username, world.clock.now(), text));
 }
 
-/** Ends a run and all its tasks for good. */
+/** Ends a run and all its tasks without a purge. */
 export function endRun(world: World, run: Run, changes: Changes): void {
   world.endAll(run, changes);
   const { record } = run;
@@ -189,7 +184,7 @@ export function endRun(world: World, run: Run, changes: Changes): void {
   world.place(run);
 }
 
-/** Limits for a run that ends by itself: only workers that are surely bad are purged. */
+/** Limits of an automatic purge: only workers that are almost certainly bad. */
 export const autoPurgeLimits: BadWorkerLimits = { p: 0.001, residual: 7 };
 
 /** Limits for a purge that a person asks for. */
@@ -198,7 +193,7 @@ export const manualPurgeLimits: BadWorkerLimits = { p: 0.01, residual: 4.5 };
 /** Age, in ms, up to which a run can be purged or modified. */
 export const ageMsMax: number = 30 * 24 * 60 * 60 * 1000;
 
-/** Sets aside the results of one bad worker, or of all tasks that went wrong; or says why not. */
+/** Sets aside the results of troubled tasks or of the worst worker; gives the reason if not. */
 export function purgeRun(
   world: World,
   run: Run,
@@ -226,7 +221,7 @@ export function purgeRun(
 
 /** Lets a finished run go on. */
 export function revive(world: World, run: Run, changes: Changes): void {
-  // The stored tasks of a run that goes on must not look active.
+  // Stored tasks of an unfinished run count as active if their records say so.
   world.settle(changes, run);
   const { record } = run;
   record.finished = false;
@@ -251,7 +246,7 @@ function marked(tasks: Iterable<Task>, mark: BadTaskMark): Map<Task, BadTaskMark
   return new Map(Iterator.from(tasks).map((task) => [task, mark] as const));
 }
 
-/** A worker says it is still at work. */
+/** Heartbeat of a worker. */
 export function beat(world: World, task: Task): Decision<Alive> {
   const changes = new Changes();
   if (task.active) {
@@ -272,7 +267,7 @@ export function failTask(world: World, task: Task, message: string): Decision<Al
   return { reply: {}, changes };
 }
 
-/** Writes down of some tasks that they ended with their run; due while the world is unsettled. */
+/** Closes some tasks of ended runs; call it while the world is unsettled. */
 export function settle(world: World): Changes {
   const changes = new Changes();
   world.settle(changes);

@@ -13,12 +13,12 @@ export interface TaskRef {
 }
 
 const idleMsMax = 300_000;
-/** Finished runs that stay in memory. */
+/** Most finished runs in memory. */
 const finishedMax = 1_000;
-/** Tasks and workers of ended runs that are dealt with in one turn: a millisecond's worth. */
+/** Tasks and workers of ended runs that are settled in one turn: about a millisecond of work. */
 const settleMax = 256;
 
-/** Tasks and workers of an ended run that are still to be dealt with. */
+/** An ended run with the tasks and workers that are not settled yet. */
 interface EndingRun {
   readonly run: Run;
   readonly tasks: Set<Task>;
@@ -27,16 +27,16 @@ interface EndingRun {
   readonly at: number;
 }
 
-/** A worker that may not play, by its short name. */
+/** A worker that gets no tasks. */
 export interface BlockedWorker {
   readonly message: string;
   last_updated: number;
 }
 
 /**
- * All runs and workers in memory, found by whatever a request names; no look-up costs more with
- * more tasks. A decision is a function of the world and an input: it changes the world at once and
- * says which records it changed. Those are stored, then the answer is told.
+ * All runs and workers in memory, with indexes for everything that a request names, so that no
+ * look-up takes longer with more tasks. A decision is a function of the world and an input: it
+ * changes the world and lists the changed records, which are stored before the reply is sent.
  */
 export class World {
   /** Its `now` is UNIX time in milliseconds. */
@@ -46,7 +46,7 @@ export class World {
   /** Finished runs in memory, the longest unused first. */
   readonly #finished = new Set<Run>();
   readonly unfinished: Set<Run> = new Set();
-  /** Active tasks, the longest silent first. */
+  /** Active tasks, the one with the oldest message first. */
   readonly active: Set<Task> = new Set();
   /** The latest task of each worker, by short name, while it is active. */
   readonly taskByName: Map<string, Task> = new Map();
@@ -66,7 +66,7 @@ export class World {
     return { unfinishedRuns: unfinished.size, activeTasks, blockedWorkers: blocked.size };
   }
 
-  /** The run that a worker had its latest task of, if that has not ended since. */
+  /** The run of a worker's latest task, unless the run has ended since. */
   lastRun(name: string): Run | undefined {
     const last = this.#lastRun.get(name);
     return last?.life === last?.run.life ? last?.run : undefined;
@@ -89,7 +89,7 @@ export class World {
     return sum;
   }
 
-  /** True if tasks of ended runs are still to be closed. */
+  /** True while tasks of ended runs have to be closed. */
   get isUnsettled(): boolean {
     return this.#leaving.length > 0;
   }
@@ -101,8 +101,8 @@ export class World {
   }
 
   /**
-   * The task that a request names, if it belongs to who asks; throws `REQUEST_REFUSED`.
-   * A finished run that is no longer in memory must be recalled first.
+   * The task that a request names; throws `REQUEST_REFUSED` if it is not the worker's. A finished
+   * run may have to be recalled into memory first.
    */
   find(request: Required<TaskRef>): Task;
   find(request: TaskRef): Task | undefined;
@@ -117,7 +117,7 @@ export class World {
     return task;
   }
 
-  /** Puts a run in its place, when it is new and whenever it finished or began again. */
+  /** Lists a run as unfinished or finished: when it is new, ends or goes on. */
   place(run: Run): void {
     this.#runs.set(run.id, run);
     if (run.record.finished) {
@@ -131,13 +131,13 @@ export class World {
     }
   }
 
-  /** Makes a task the latest heard of. */
+  /** Moves a task that sent a message to the end of the active ones. */
   touch(task: Task): void {
     this.active.delete(task);
     this.active.add(task);
   }
 
-  /** Brings a stored, finished run back into memory; gives the one that is there, if one is. */
+  /** Adds a stored, finished run; gives the run in memory if there is one. */
   recall(run: Run): Run {
     const known = this.run(run.id);
     if (known !== undefined) return known;
@@ -145,7 +145,7 @@ export class World {
     return run;
   }
 
-  /** Lists an active task under all that it is looked for by. */
+  /** Adds an active task to all indexes. */
   admit(task: Task): void {
     this.touch(task);
     this.taskByName.set(task.name, task);
@@ -162,8 +162,8 @@ export class World {
   }
 
   /**
-   * Ends all tasks of a run at once. Nobody sees them active any more; what remains to be done for
-   * each, and may be much, is done by {@link settle}.
+   * Ends all tasks of a run at once: from now on they count as inactive. Each of them is closed by
+   * {@link settle}, which may take many turns.
    */
   endAll(run: Run, changes: Changes): void {
     const tasks = run.endAllTasks();
@@ -172,7 +172,7 @@ export class World {
     this.settle(changes);
   }
 
-  /** Closes some tasks of ended runs, and forgets some of their workers; or all of one run's. */
+  /** Closes some tasks of ended runs and forgets some of their workers; or all of one run. */
   settle(changes: Changes, only?: Run): void {
     let left = only === undefined ? settleMax : Infinity;
     for (const leaving of [...this.#leaving]) {
@@ -183,7 +183,7 @@ export class World {
     }
   }
 
-  /** Gives how many more may be settled in this turn. */
+  /** Gives the number that may still be settled in this turn. */
   #settle({ tasks, names, at }: EndingRun, changes: Changes, max: number): number {
     let left = max;
     for (const task of tasks) {
@@ -207,7 +207,7 @@ export class World {
     if (this.taskByName.get(task.name) === task) this.taskByName.delete(task.name);
   }
 
-  /** Lets go of finished runs that nobody asked for in a while. */
+  /** Drops finished runs that nobody asked for recently from memory. */
   forgetIdle(): void {
     const usedSince = this.clock.now() - idleMsMax;
     for (const run of this.#finished) {
@@ -228,7 +228,7 @@ export class World {
   }
 }
 
-/** Refuses a worker that asks about a task of another one. */
+/** Throws `REQUEST_REFUSED` for the task of another worker. */
 export function demandOwner(
   { run_id, task_id, worker_info }: TaskRef,
   { worker_info: owner }: Pick<TaskRecord, 'worker_info'>,
@@ -244,12 +244,12 @@ interface Row extends WorkerPairs {
   readonly tasks: Task[];
 }
 
-/** A run's results by worker, kept as they come in, so that nobody has to look at all tasks. */
+/** Running totals of a run by worker, so that nothing has to look at all tasks. */
 export class WorkerTotals {
   readonly #rows = new Map<string, Row>();
   readonly #troubled = new Set<Task>();
 
-  /** Tasks with so many crashes or time losses that their games should not count. */
+  /** Tasks with too many crashes or time losses for their games to count. */
   get troubled(): ReadonlySet<Task> {
     return this.#troubled;
   }
@@ -274,7 +274,7 @@ export class WorkerTotals {
     this.#judge(task, stats);
   }
 
-  /** A task's results are replaced by these. */
+  /** Replaces the results of a task. */
   replace(task: Task, stats: Stats): void {
     const row = this.#rows.get(task.record.worker_info.unique_key) as Row;
     this.#add(row, task.record.stats, -1);
@@ -304,7 +304,7 @@ export function gamesOf({ wins, losses, draws }: Pick<Stats, 'wins' | 'losses' |
   return wins + losses + draws;
 }
 
-/** Adds what `after` has more than `before` to the sum. */
+/** Adds the difference of two results to a sum. */
 export function addDifference(sum: Stats, after: Readonly<Stats>, before: Readonly<Stats>): void {
   sum.wins += after.wins - before.wins;
   sum.losses += after.losses - before.losses;
@@ -317,7 +317,7 @@ export function addDifference(sum: Stats, after: Readonly<Stats>, before: Readon
   }
 }
 
-/** True if so much went wrong that the games should not count. */
+/** True if a task has too many crashes or time losses for its games to count. */
 export function crashOrTime(stats: Stats): boolean {
   const games = gamesOf(stats);
   return stats.crashes > 3 || (games > 20 && stats.time_losses / games > 0.1);

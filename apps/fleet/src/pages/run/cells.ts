@@ -37,7 +37,7 @@ export function stateOf(record: RunRecord): [StateName, word: string] {
   if (is_yellow) return ['ahead', 'Rejected, ahead'];
   if (args.spsa !== undefined) return ['done', 'Tuned'];
   const decision = args.sprt === undefined ? fixedGamesState(results) : args.sprt.state;
-  return decision === 'rejected' ? ['rejected', 'Rejected'] : ['done', 'Undecided'];
+  return decision === 'rejected' ? ['rejected', 'Rejected'] : ['idle', 'Undecided'];
 }
 
 export function statePill(record: RunRecord): Html {
@@ -181,7 +181,7 @@ export const activeColumns = (now: number): RunColumn[] => [
     cell: ({ start_time }) => duration(Math.max(0, now - start_time)),
   },
   {
-    name: 'About left',
+    name: 'Time left',
     numeric: true,
     cell: (record) => duration(msLeft(record)),
   },

@@ -15,7 +15,7 @@ interface Moment {
   readonly stats: Stats;
 }
 
-/** Results after some of the tasks, in the order in which the games were given out. */
+/** Cumulative results after some of the tasks, in their order. */
 function momentsOf({ tasks }: Run): Moment[] {
   const sum = zeroStats();
   const step = Math.max(1, Math.ceil(tasks.length / pointsMax));
@@ -32,7 +32,7 @@ function momentsOf({ tasks }: Run): Moment[] {
 
 const formatGames = (games: number) => `${decimal(games)} games`;
 
-/** LLR and Elo over the games; the way of the parameters of a tuning. */
+/** LLR and Elo over the games, or the parameters of a tuning over its iterations. */
 export function chartCard(run: Run): Html | undefined {
   const { sprt, spsa } = run.args;
   if (spsa !== undefined) return tuningCard(spsa);
@@ -156,7 +156,12 @@ function tuningCard(spsa: Spsa): Html {
     ],
   });
   const about = `${decimal(spsa.iter)} of ${decimal(spsa.num_iter)} iterations`;
-  return card({ id: 'chart', title: 'Parameters', about, body: html`${chart}${values}` });
+  return card({
+    id: 'chart',
+    title: 'Parameters',
+    about,
+    body: html`<div class="stack">${chart}${values}</div>`,
+  });
 }
 
 /** Distance of a parameter from its start, in percent of its range. */

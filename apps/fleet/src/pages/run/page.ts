@@ -16,9 +16,9 @@ import { rawStatisticsCards } from './statistics-cards.ts';
 import { taskCard, taskChoice } from './tasks.ts';
 import { measuresOf, type RunRole, runHead, runSummary } from './view.ts';
 
-/** Runs that open pages show, kept for those that the world has let go of. */
+/** Runs of open pages that are kept after the world has dropped them. */
 const shownMax = 16;
-/** Milliseconds that the ages on a page may be behind. */
+/** Ages on a page may be this many ms behind. */
 const ageMsMax = 10_000;
 
 function roleOf({ person }: FastifyRequest, run: Run): RunRole {

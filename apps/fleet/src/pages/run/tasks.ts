@@ -21,7 +21,7 @@ interface TaskRow {
   readonly isUnusual: boolean;
 }
 
-/** The parameters that choose tasks and their order, in one form: others are left out. */
+/** The valid parameters of an address that select and sort tasks. */
 export function taskChoice(query: QueryTexts): QueryTexts {
   const { sort = '', order, q = '', view = '', page = '', show_task = '' } = query;
   const isAscending = order === 'asc';
@@ -44,7 +44,7 @@ export interface TaskTableOptions {
   readonly path: string;
 }
 
-/** The tasks of a run, a page of them, with how far each worker is off from the others. */
+/** One page of the tasks of a run, with the deviation of each worker from the others. */
 export function taskCard(run: Run, choice: QueryTexts, options: TaskTableOptions): Html {
   const found = residuals(run.totals.rows);
   const rows = run.tasks.map((task) => rowOf(task, found));
@@ -141,7 +141,7 @@ ${meter({ share: task.games / task.record.num_games, thin: true })}
     numbers('Residual', 'residual', ({ residual }) => (Number.isFinite(residual) ? residual : -1), {
       cell: residualCell,
     }),
-    numbers('Heard of', 'last_updated', ({ task }) => task.record.last_updated, {
+    numbers('Last seen', 'last_updated', ({ task }) => task.record.last_updated, {
       cell: ({ task }) => (task.active ? ago(now - task.record.last_updated) : 'done'),
     }),
   ];

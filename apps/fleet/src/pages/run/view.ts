@@ -22,11 +22,12 @@ import { timeControlRatio } from '../../statistics/time-control.ts';
 import { hashSize } from '../../world/request-task.ts';
 import { type Run, strengthOf } from '../../world/run.ts';
 import { timeText } from '../events.ts';
+import { prose } from '../listing.ts';
 import type { PageContext } from '../pages.ts';
 import { msLeft, pairRatio, ruleText, stateOf, statePill } from './cells.ts';
 import { pairBars } from './pair-bars.ts';
 
-/** The part that a visitor has in a run. */
+/** The role of a visitor in a run. */
 export type RunRole = 'approver' | 'owner' | 'user' | '';
 
 const smallBook = 100_000;
@@ -59,7 +60,7 @@ export function runHead(run: Run, role: RunRole): Html {
 
 const main = { look: 'main' } as const;
 
-/** All that is known about a run but its tasks. */
+/** Everything about a run except its tasks. */
 export function runSummary(context: PageContext, run: Run): { verdict: Html; cards: Html[] } {
   return {
     verdict: verdictOf(run, context.clock.now()),
@@ -95,7 +96,7 @@ function verdictOf(run: Run, now: number): Html {
       : tell('Waits for an approver.', 'Nobody plays it before somebody else has approved it.');
   }
   const left = msLeft(record);
-  const rest = !left ? '' : ` About ${duration(left)} are left with its cores.`;
+  const rest = !left ? '' : ` About ${duration(left)} left with its cores.`;
   const { sprt, spsa } = args;
   if (spsa !== undefined) {
     const done = `${decimal(spsa.iter)} of ${decimal(spsa.num_iter)} iterations are done.`;
@@ -151,7 +152,7 @@ function eloGauge(elo: number, low: number, high: number): Html {
   });
 }
 
-/** LLR, Elo, the chance to be stronger, and the pairs, each as a picture. */
+/** LLR, Elo, the chance to be stronger, and the pairs, as charts. */
 export function measuresOf(run: Run): Html {
   const { results } = run.record;
   const { sprt } = run.args;
@@ -161,7 +162,7 @@ export function measuresOf(run: Run): Html {
   return html`${sprt !== undefined && llrMeasure(sprt)}
 <div class="measure"><span class="quiet">Elo</span><b>${signed(elo, 2)}
 <small>${signed(low, 2)} to ${signed(high, 2)}</small></b></div>${eloGauge(elo, low, high)}
-<div class="measure"><span class="quiet">Stronger with a chance of</span>
+<div class="measure"><span class="quiet">Chance to be stronger</span>
 <b>${percent(los, 1)}</b></div>
 ${meter({ share: los, tone: 'good', label: `Chance to be stronger: ${percent(los, 1)}` })}
 <div class="measure"><span class="quiet">Pairs by points</span>
@@ -239,7 +240,7 @@ function settingsCard({ args, record, id }: Run): Html {
         html`<a href="/tests/user/${args.username}">${args.username}</a>,
 ${submitted}; ${approved}`,
       ],
-      ['What', args.info || '–'],
+      ['What', args.info === '' ? '–' : prose(args.info)],
       ['New', commit(args.resolved_new, args.new_signature)],
       ['Base', commit(args.resolved_base, args.base_signature)],
       ['Rule', `${ruleText(args)}${model}`],
@@ -256,7 +257,7 @@ ${args.threads === 1 ? 'thread' : 'threads'}`,
       ['Priority', `${decimal(args.priority)}, throughput ${args.throughput} %`],
       ['Adjudication', args.adjudication ? 'on' : 'off'],
       ['Auto purge', args.auto_purge ? 'on' : 'off'],
-      ['Number', mono(id)],
+      ['Run ID', mono(id)],
     ]),
   });
 }
