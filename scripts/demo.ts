@@ -85,7 +85,9 @@ for (const { stdout } of children) stdout?.resume();
 await read();
 for (const child of children) child.kill('SIGTERM');
 await Promise.all(
-  children.map((child) => (child.exitCode === null ? once(child, 'exit') : undefined)),
+  children.map(async (child) => {
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  }),
 );
 await rm(harvestFolder, { recursive: true, force: true });
 process.stdout.write('Demo traffic has stopped.\n');

@@ -118,7 +118,7 @@ function release(): void {
 
 /** Releases a copy of this repository as it is now, and publishes from it without sending. */
 function rehearse(copy: string): void {
-  const left = new Set(['.git', 'node_modules', 'dist', 'coverage', 'data']);
+  const left = new Set(['.git', 'node_modules', 'dist', 'scratch', 'data']);
   // A folder `data` deeper down is a part of a package.
   const isTaken = (path: string) =>
     !left.has(basename(path)) || (basename(path) === 'data' && dirname(path) !== root);

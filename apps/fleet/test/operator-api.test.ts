@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { request } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
+import { freePort } from 'spillway-fixtures/free-port';
 import { askOperator } from 'spillway-http';
 import { operations } from '../src/operations/operations.ts';
 import { ServedFleet } from './fixtures/fleet-command.ts';
@@ -274,11 +273,3 @@ describe('the operator of a running server', () => {
     assert.equal(await promise, 400);
   });
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
-}
