@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 const usage = `usage: node scripts/test.ts <kind> [test files]
   whole   all tests
   quick   without files that start other programs, or that say "// Slow:" on their first line
-  loaded  all tests beside programs that keep the load of the machine between 10 and 20
+  loaded  all tests beside busy programs that keep the load average between 10 and 20
 Without files: all of the kind.`;
 
 const root = dirname(import.meta.dirname);
@@ -15,7 +15,7 @@ const patterns = ['{packages,apps}/*/test/**/*.test.ts', 'test/*.test.ts'];
 /** Modules by which a test starts other programs: processes, a browser, a database server. */
 const programs =
   /from '(node:child_process|playwright-core|spillway-fixtures\/(browser|postgres|redis))'/;
-/** Number of programs that compute without end, for a load of 10 to 20. */
+/** Number of busy programs, for a load average of 10 to 20. */
 const spinners = 12;
 
 /** True if a file begins with the reason why, or if it or a fixture of it starts programs. */
@@ -45,7 +45,7 @@ function load(): Disposable {
 }
 
 async function run(kind: string, chosen: readonly string[]): Promise<number> {
-  // Beside a load of 12 a test has a seventh of the time that it has alone.
+  // Beside 12 busy programs a test gets a seventh of the CPU time that it has alone.
   const timeoutMs = kind === 'loaded' ? 900_000 : 300_000;
   // Many tests wait more than they work: on two cores three files at once end sooner than two.
   const flags = ['--test', '--test-concurrency=3', `--test-timeout=${timeoutMs}`];

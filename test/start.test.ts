@@ -272,7 +272,7 @@ describe('npm start', () => {
   it('says what it takes', async () => {
     await using wrong = new Started('--nonsense');
     assert.equal(await wrong.ended(), 2);
-    assert.match(wrong.errors, /'--nonsense'.*\nnpm start -- --help tells what there is\.\n$/);
+    assert.match(wrong.errors, /'--nonsense'.*\nnpm start -- --help lists all options\.\n$/);
     await using help = new Started('--help');
     assert.equal(await help.ended(), 0);
     assert.match(help.text, /npm start -- --data <folder>/);
