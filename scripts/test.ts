@@ -18,14 +18,19 @@ const programs =
 /** Number of busy programs, for a load average of 10 to 20. */
 const spinners = 12;
 
-/** True if a file begins with the reason why, or if it or a fixture of it starts programs. */
-function isSlow(file: string): boolean {
-  const text = readFileSync(file, 'utf8');
-  if (text.startsWith('// Slow: ') || programs.test(text)) return true;
-  const imports = [...text.matchAll(/from '(\.[^']+)'/g)].map(([, name = '']) => name);
-  // The code under test may start programs that a test of it does not need.
-  const fixtures = imports.filter((name) => !/\/(src|scripts)\//.test(name));
-  return fixtures.some((name) => isSlow(join(dirname(file), name)));
+/** True if a test file begins with a reason for it, or if it or a fixture of it starts programs. */
+function isSlow(test: string): boolean {
+  const files = new Set([test]);
+  // Visits the fixtures that are added meanwhile, too.
+  for (const file of files) {
+    const text = readFileSync(file, 'utf8');
+    if (text.startsWith('// Slow: ') || programs.test(text)) return true;
+    for (const [, name = ''] of text.matchAll(/^(?:import|\}) .*from '(\.[^']+)';$/gm)) {
+      // The code under test may start programs that a test of it does not need.
+      if (!/\/(src|scripts)\//.test(name)) files.add(join(dirname(file), name));
+    }
+  }
+  return false;
 }
 
 function files(kind: string): readonly string[] {
