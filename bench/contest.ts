@@ -58,7 +58,7 @@ export interface Row {
   readonly name: string;
   readonly ours: number;
   readonly peer: number;
-  /** How many times better ours is than the peer; below 1 ours is worse. */
+  /** Factor by which ours is better than the peer; below 1 ours is worse. */
   readonly ratio: number;
   readonly unit: string;
   readonly peerName: string;

@@ -74,7 +74,7 @@ function readPages(declarations: string): Page[] {
   return pages;
 }
 
-/** Where a link leads in the site: a page, a picture, or undefined if the site has neither. */
+/** The target of a link in the site: a page, a picture, or undefined if there is neither. */
 function linkOf(
   href: string,
   { from, path }: Page,

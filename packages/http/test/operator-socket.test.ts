@@ -8,7 +8,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { VirtualClock } from 'spillway/testing';
-import { freePort } from 'spillway-fixtures/free-port';
 import { askOperator, createServer, operatorSocket } from 'spillway-http';
 import { ask } from './ask.ts';
 import { until } from './fixtures/wire.ts';
@@ -180,6 +179,14 @@ describe('behind a proxy on the same machine', () => {
     });
   }
 });
+
+async function freePort(): Promise<number> {
+  const server = createTcpServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { readonly port: number };
+  server.close();
+  return port;
+}
 
 /** Waits until the proxy answers. */
 async function isUp(url: string, { signal }: TestContext): Promise<void> {
