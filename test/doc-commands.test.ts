@@ -193,7 +193,7 @@ describe('commands of the documentation', () => {
     // It lets in once, and then leads to the page.
     assert.equal((await fetch(shown, { redirect: 'manual' })).status, 302);
     assert.match(await run('console open', { cwd }), /^http:/);
-    assert.match(await advised, /calm|lane/i);
+    assert.match(await advised, /calm|^fleet: /im);
     assert.equal((await fetch(`${url}/-/ready`)).status, 200);
   });
 
