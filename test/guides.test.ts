@@ -92,8 +92,14 @@ async function capacityOf(url: string, ms: number): Promise<number> {
   return (good * 1_000) / (performance.now() - startedAt);
 }
 
-/** Share of what can be given that is given when three times as much is asked for. */
-async function shareGiven(url: string): Promise<number> {
+/** With fewer good answers per second, of the upstream's 80, the machine is the bottleneck. */
+const capacityMin = 20;
+
+/**
+ * Goodput at three times the capacity, as a share of the capacity; undefined if the machine is too
+ * busy with other tests to tell.
+ */
+async function shareGiven(url: string): Promise<number | undefined> {
   const before = await capacityOf(url, 600);
   const asked = await askAt(url, 3 * 80, 3_000);
   const others = asked.filter(({ status }) => ![0, 200, 503, 504].includes(status));
@@ -103,7 +109,8 @@ async function shareGiven(url: string): Promise<number> {
   };
   const goodput = asked.filter(isGood).length / 2;
   // The machine may be busy with other tests: then less can be given.
-  return goodput / Math.min(before, await capacityOf(url, 600));
+  const capacity = Math.min(before, await capacityOf(url, 600));
+  return capacity < capacityMin ? undefined : goodput / capacity;
 }
 
 describe('the guide to adopting', () => {
@@ -149,9 +156,12 @@ describe('the guide to adopting', () => {
       const { url } = await start(t, title, text, upstream);
       const quotes = `${url}/quotes`;
       // A machine that stands still for a second gives less: what lasts shows in another round.
-      let share = 0;
-      for (let round = 0; share < 0.6 && round < 3; round += 1) share = await shareGiven(quotes);
-      assert.ok(share >= 0.6, `${share} of what can be given`);
+      const shares: number[] = [];
+      while (!shares.some((share) => share >= 0.6)) {
+        assert.ok(shares.length < 3, `${shares} of what can be given`);
+        const share = await shareGiven(quotes);
+        if (share !== undefined) shares.push(share);
+      }
     });
   }
 });
