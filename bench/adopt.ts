@@ -6,11 +6,11 @@ import type { Bench, Contestant, Figure, Target } from './contest.ts';
 import { load } from './overload/load.ts';
 import { iterationsFor } from './overload/settings.ts';
 
-/** Requests a second that each route is asked for: three times what is behind it. */
+/** Load on each route, in requests per second: three times the capacity behind it. */
 const asked: Readonly<Record<string, number>> = { quotes: 3 * 25, score: 3 * 100 };
 const patienceMs = 1_000;
 
-/** Nine tenths of the 25 calls a second that the upstream can do. */
+/** 90 % of the 25 calls per second that the upstream can serve. */
 const enough: Target = { text: 'at least 22.5 /s', met: ({ ours }) => ours >= 22.5 };
 
 const figures = (targets: readonly Target[]): readonly Figure[] => [
@@ -20,9 +20,9 @@ const figures = (targets: readonly Target[]): readonly Figure[] => [
 ];
 
 /**
- * Measures an Express app with a slow upstream (25 calls a second) and a route that computes (10 ms
- * each), asked for three times as much: bare, with the usual libraries, and as the guide to
- * adopting leads, with nothing tuned.
+ * Measures an Express app at three times its capacity, with a slow upstream (25 calls per second)
+ * and a route that computes (10 ms each): bare, with the usual libraries, and as the guide to
+ * adopting shows it, with nothing tuned.
  */
 export const adopt: Bench = {
   contenders: {
@@ -49,7 +49,7 @@ async function contestant(app: string): Promise<Contestant> {
     const times = quick ? { warmMs: 1_000, ms: 3_000 } : { warmMs: 5_000, ms: 10_000 };
     const ratePerSecond = asked[route] ?? 0;
     const outcome = await load({ port, path: `/${route}`, ratePerSecond, patienceMs, ...times });
-    // What clients have left behind is over before the next round.
+    // Calls that outlived their clients end before the next round.
     await new Promise((resolve) => setTimeout(resolve, quick ? 0 : 3_000));
     return {
       'goodput at 3x': outcome.goodput,

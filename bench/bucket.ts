@@ -1,11 +1,11 @@
 import { setTimeout } from 'node:timers/promises';
 import { atMost, type Bench, type Contestant, type Run, type Target } from './contest.ts';
 
-/** Waits until one more may start. */
+/** Waits until the limiter lets one more call start. */
 export type Take = () => Promise<unknown>;
 
 const callers = 45;
-/** The first second is left out of the share: a full bucket makes it richer than the others. */
+/** The first second does not count: the bucket starts full, so it has more than the others. */
 const settleMs = 1_000;
 
 /** Burst after a rest: a hundredth of a second's worth, or one. */
@@ -13,7 +13,7 @@ export function burstOf(ratePerSecond: number): number {
   return Math.max(1, ratePerSecond / 100);
 }
 
-/** 99.5 to 100 %, to a tenth of a percent: the rate is used up, and kept. */
+/** 99.5 to 100 %, to a tenth of a percent: the rate is used fully and never exceeded. */
 const wholeRate: Target = {
   text: '99.5 to 100 %',
   met: ({ ours }) => ours >= 99.5 && ours < 100.05,
@@ -29,7 +29,7 @@ const runs = Object.entries(rateOf).map(([name, ratePerSecond]): Run => {
   return {
     name,
     rounds: 1,
-    // A slow rate needs no core to itself; at the fast one contenders would delay each other.
+    // Contenders can share a core at the slow rate; at the fast one they would delay each other.
     together: ratePerSecond < 100,
     figures: [
       { name: 'share of the rate', unit: '%', better: 'more', targets: [wholeRate] },
@@ -43,7 +43,7 @@ const runs = Object.entries(rateOf).map(([name, ratePerSecond]): Run => {
   };
 });
 
-/** Measures the share of its rate that a limiter gives, and whether it ever gives more. */
+/** Measures which share of its rate a limiter grants, and whether it ever grants more. */
 export const bucket: Bench = {
   contenders: {
     'spillway Bucket': async () => contestant((await import('./bucket/ours.ts')).open),
@@ -80,7 +80,7 @@ async function startsOf(take: Take, ms: number): Promise<number[]> {
     }
   };
   const calls = Array.from({ length: callers }, call);
-  // Whoever still waits at the end is left to wait: the next run has a limiter of its own.
+  // Callers still waiting at the end are abandoned: the next run has a new limiter.
   await Promise.race([setTimeout(ms), Promise.all(calls)]);
   return starts;
 }
@@ -101,7 +101,7 @@ function slope(starts: readonly number[]): number {
   return together / alone;
 }
 
-/** The most starts that any stretch of so many milliseconds holds. */
+/** The largest number of starts in any window of this many milliseconds. */
 function mostWithin(starts: readonly number[], ms: number): number {
   let most = 0;
   let first = 0;

@@ -2,13 +2,13 @@ import { Corner } from './corner.ts';
 
 /** The value that a figure must reach. */
 export interface Target {
-  /** Against which contender; without one, against the best of the peers. */
+  /** Name of the contender to compare with. @default the best of the peers */
   readonly peer?: string | undefined;
   readonly text: string;
   met(figures: Pick<Row, 'ours' | 'peer' | 'ratio'>): boolean;
 }
 
-/** One number that a run gives for each contender. */
+/** One number that a run measures for each contender. */
 export interface Figure {
   readonly name: string;
   readonly unit: string;
@@ -16,39 +16,39 @@ export interface Figure {
   readonly targets: readonly Target[];
 }
 
-/** One thing that every contender does. */
+/** One task that every contender performs. */
 export interface Run {
   readonly name: string;
   readonly figures: readonly Figure[];
-  /** All contenders at the same time: for runs that mostly wait. */
+  /** True if all contenders run at the same time: for runs that mostly wait. */
   readonly together?: boolean;
   /** Rounds of each contender, one after the other. */
   readonly rounds: number;
   /** True for a run that a quick look leaves out. @default false */
   readonly isLong?: boolean | undefined;
-  /** The round that counts: the best where noise can only add. @default 'median' */
+  /** The round that counts: the best where noise can only make it worse. @default 'median' */
   readonly counts?: 'median' | 'best';
   /**
    * True if the ratio is the median of the ratios of all rounds, in each of which the contenders
-   * ran one right after the other, in turns the one or the other first: noise that lasts longer
-   * than a round is in both of them. @default false: the ratio of the two figures
+   * ran right after each other, in alternating order: noise that lasts longer than a round then
+   * affects both. @default false: the ratio of the two figures
    */
   readonly isPaired?: boolean;
 }
 
-/** Does a run with one contender, until its process is ended, and gives back figures by name. */
+/** Performs a run with one contender and returns its figures by name. */
 export type Contestant = (run: string, quick: boolean) => Promise<Readonly<Record<string, number>>>;
 
-/** A claim and who contests it. */
+/** A claim, and the contenders it is measured against. */
 export interface Bench {
   /** By name; the first is ours. */
   readonly contenders: Readonly<Record<string, () => Promise<Contestant>>>;
-  /** Contenders that are no peers, but show what is possible: never "the best peer". */
+  /** Contenders that only show what is possible: they never count as "the best peer". */
   readonly yardsticks: readonly string[];
   readonly runs: readonly Run[];
   /**
-   * Times that all is measured in new processes; the rounds of all count together. More than one
-   * where the compiler's choices differ from process to process. @default 1
+   * Number of times that everything is measured in new processes; their rounds count together. More
+   * than one where the compiler's choices differ from process to process. @default 1
    */
   readonly processes?: number;
 }
@@ -58,13 +58,13 @@ export interface Row {
   readonly name: string;
   readonly ours: number;
   readonly peer: number;
-  /** Ours as a multiple of the peer; below 1 it is worse. */
+  /** Factor by which ours is better than the peer; below 1 ours is worse. */
   readonly ratio: number;
   readonly unit: string;
   readonly peerName: string;
   readonly target: string | null;
   readonly met: boolean | null;
-  /** The least and the most that the rounds gave. */
+  /** Minimum and maximum of the rounds. */
   readonly oursRange: Range;
   readonly peerRange: Range;
 }
@@ -78,18 +78,18 @@ interface Reading {
   readonly rounds: readonly number[];
 }
 
-/** At least so many times better than the peer. */
+/** A target: ours is at least this many times better than the peer. */
 export function times(least: number, peer?: string): Target {
   const text = `at least ${least}x ${peer ?? 'the best peer'}`;
   return { peer, text, met: ({ ratio }) => ratio >= least };
 }
 
-/** At least so much, whatever the peers reach. */
+/** A target: ours is at least this much, whatever the peers reach. */
 export function atLeast(least: number, unit: string): Target {
   return { text: `at least ${least} ${unit}`, met: ({ ours }) => ours >= least };
 }
 
-/** At most so much, whatever the peers need. */
+/** A target: ours is at most this much, whatever the peers need. */
 export function atMost(most: number, unit: string): Target {
   return { text: `at most ${most} ${unit}`, met: ({ ours }) => ours <= most };
 }
@@ -99,13 +99,13 @@ export interface Choice {
   readonly quick: boolean;
   /** Text that the names of the runs contain. @default all of them */
   readonly only?: string | undefined;
-  /** Told of each run that begins. */
+  /** Called with the name of each run that begins. */
   readonly tell: (run: string) => void;
 }
 
 /**
- * Every contender does every run, in turns (A B C, A B C), so that a noisy minute of the machine
- * hits all of them.
+ * Every contender performs every run, in turns (A B C, A B C), so that a noisy minute of the
+ * machine hits all of them.
  */
 export async function contest(name: string, bench: Bench, options: Choice): Promise<Row[]> {
   const { quick, only = '', tell } = options;

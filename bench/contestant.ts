@@ -1,5 +1,5 @@
-// The program of one contender's process: opens it, then does each run it is asked for. Started by
-// hand, for a profile, it does each run of the bench once and quickly.
+// The program of one contender's process: opens the contender, then performs each run that the
+// parent asks for. Started by hand, for a profile, it performs each run once, in its quick form.
 import { once } from 'node:events';
 import { benches } from './benches.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const answerMsMax = 600_000;
 
-/** One contender in its own process: it sees nobody else's garbage, timers or optimiser state. */
+/** One contender in its own process, apart from the garbage, timers and JIT state of others. */
 export class Corner implements AsyncDisposable {
   readonly #name: string;
   readonly #child: ChildProcess;

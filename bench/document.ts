@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Bench, type Contestant, type Figure, type Run, times } from './contest.ts';
 
-/** A value of one KiB, one field of which every transaction changes. */
+/** A value of 1 KiB; every transaction changes one of its fields. */
 export interface Value {
   count: number;
   readonly padding: string;
@@ -11,7 +11,7 @@ export interface Value {
 
 /** The operations that are measured; each resolves when it is durable. */
 export interface Subject extends AsyncDisposable {
-  /** One more; the file holds it when this resolves. */
+  /** Adds one to the count; resolves when the file contains it. */
   increment(): Promise<void>;
   /** Content of the file. */
   count(): Promise<number>;
@@ -28,7 +28,7 @@ function run(name: string, targets: Figure['targets']): Run {
   return { name, rounds: 3, figures: [{ ...rate, targets }] };
 }
 
-/** Durable changes of one JSON file that many processes may change, and the lock beneath them. */
+/** Durable changes of a JSON file that many processes may change, and the lock underneath. */
 export const document: Bench = {
   contenders: {
     spillway: async () => contestant((await import('./document/ours.ts')).subject),

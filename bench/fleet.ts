@@ -9,12 +9,12 @@ const bare = 'a bare commit of one row';
 const seed = { users: 20, runs: 40 };
 /** Requests a second when times are measured: four times those of 9,423 workers. */
 const pacedPerSecond = 500;
-/** Requests under way at once when the server does all it can. */
+/** Requests in flight when the server runs at full load. */
 const atOnce = 32;
 const askers = 200;
 /** Workers that ask for a task at the same moment. */
 const crowd = 1_000;
-/** The most that our own work may add to a bare commit, in microseconds. */
+/** Upper bound on what our own work adds to a bare commit, in microseconds. */
 const ownUsMax = 400;
 
 /** In microseconds, at the server; only medians are published. */
@@ -25,7 +25,7 @@ const publishedUs: Readonly<Record<Endpoint, number>> = {
   request_task: 15_000,
 };
 
-/** Target of what is durable when it is answered: that costs a commit, at the disk's price. */
+/** Target for requests whose answer means durable: they cannot be faster than a commit. */
 const durable: Target = {
   peer: bare,
   text: `at most ${ownUsMax} us more`,
@@ -47,9 +47,9 @@ const perCore = 'requests a second of one core';
 const rate = 'requests a second';
 
 /**
- * Measures each request at the server, durable results included, with more and more active tasks;
- * how many it answers for a second of processor time, of all its threads together; and how many of
- * a crowd it sends away. A request that is refused, or gets no task, fails the bench elsewhere.
+ * Measures the time of each kind of request at the server, durable results included, with more and
+ * more active tasks; how many requests it answers per second of CPU time of all its threads; and
+ * how many of a crowd it refuses. In all other runs a refusal, or no task, fails the bench.
  */
 export const fleet: Bench = {
   contenders: {
@@ -105,7 +105,7 @@ async function contestant(tasks: number): Promise<Contestant> {
   };
 }
 
-/** Sends at an even rate, whatever the answers take. */
+/** Sends at an even rate, however long the answers take. */
 async function paced(workers: Workers, ms: number): Promise<Record<string, number>> {
   const taken = new Map<Endpoint, number[]>(endpoints.map((endpoint) => [endpoint, []]));
   const underWay: Promise<void>[] = [];

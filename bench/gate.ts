@@ -1,6 +1,6 @@
 import { atMost, type Bench, type Contestant, type Figure, type Run, times } from './contest.ts';
 
-/** Passes one after the other: enters, does the work, leaves. */
+/** One caller after the other enters, does the work and leaves. */
 export type Passes = (work: () => Promise<void>, count: number) => Promise<void>;
 
 export const limit = 8;
@@ -14,11 +14,11 @@ const callersOf: Readonly<Record<string, number>> = {
 
 const cost = { name: 'CPU per pass', unit: 'ns', better: 'less' } as const;
 const aboveBare = 150;
-/** Short, so that some fall into quiet moments, and long enough for a scavenge in each. */
+/** Short enough that some rounds meet no noise, long enough for a garbage collection in each. */
 const stretchNsMin = 30_000_000;
 
 function run(name: string, targets: Figure['targets']): Run {
-  // Neighbours on the machine can only add to what a pass costs.
+  // Other programs on the machine can only make a pass slower.
   return { name, rounds: 5, counts: 'best', figures: [{ ...cost, targets }] };
 }
 
@@ -57,7 +57,7 @@ async function bareAwait(work: () => Promise<void>, count: number): Promise<void
 
 async function work(): Promise<void> {}
 
-/** A contender that needs long for a pass may do with fewer callers: `callersMax`. */
+/** A slow contender may run with fewer callers: `callersMax`. */
 function contestant(passes: Passes, callersMax: number = Infinity): Contestant {
   const passesEach = new Map<string, number>();
   return async (name, quick) => {
@@ -78,7 +78,7 @@ function contestant(passes: Passes, callersMax: number = Infinity): Contestant {
       }
       return least;
     };
-    // The engine forgets code that rests while the others are measured, and has to warm up again.
+    // V8 drops compiled code that was idle while the others were measured: warm up again.
     await leastWithin(quick ? 0 : 400);
     return { [cost.name]: (await leastWithin(quick ? 0 : 400)) / (callers * each) };
   };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { atMost, type Bench, type Contestant, type Figure, type Run, times } from './contest.ts';
 
-/** The load that the client process is asked for. */
+/** The load that the client process has to make. */
 export interface Load {
   readonly port: number;
   readonly connections: number;
@@ -15,7 +15,7 @@ export interface Load {
 
 const cost = { name: 'CPU per request', unit: 'us', better: 'less' } as const;
 const connections = 16;
-/** Short, so that both contenders of a round meet the same noise, one after the other. */
+/** Short, so that both contenders of a round meet the same noise. */
 const stretchMs = 150;
 const warmRequests = 25_000;
 
@@ -41,7 +41,7 @@ export const http: Bench = {
 /** A server with the three routes; the last one refuses each request. */
 export type Open = (declare: (app: FastifyInstance) => void) => Promise<FastifyInstance>;
 
-/** The server runs in this process, on its core, the client in one of its own. */
+/** The server runs in this process and the client in one of its own, each on its core. */
 async function contestant(open: Open): Promise<Contestant> {
   const app = await open((declared) => {
     declared.get('/sum', { schema: { response: sum } }, async () => ({ sum: 5 }));
@@ -66,7 +66,7 @@ async function contestant(open: Open): Promise<Contestant> {
   const warm = new Set<string>();
   return async (name, quick) => {
     const kind = name as Load['kind'];
-    // By requests and not by time: on a busy machine a second is not enough to compile.
+    // Warms up by requests and not by time: on a busy machine a second is not enough to compile.
     const until = warm.has(kind) ? 0 : requests + (quick ? 2_000 : warmRequests);
     warm.add(kind);
     while (requests < until) await measure(kind, stretchMs);

@@ -19,7 +19,7 @@ import { rightRows } from './ingest/truth.ts';
 
 /** A harvest that is under way; disposing it ends it as a crash does. */
 export interface Harvesting extends AsyncDisposable {
-  /** Resolves at its end. */
+  /** Resolves when the harvest has ended. */
   done(): Promise<{ readonly trades: number; readonly peakMb: number }>;
 }
 
@@ -30,7 +30,7 @@ export interface HarvestPlace {
   /** Store that several processes share. @default its own */
   readonly store?: string | undefined;
   readonly product?: string | undefined;
-  /** Time by which the lock of a process outlives it. @default that of the program */
+  /** Time after which the lock of a dead process expires. @default that of the program */
   readonly leaseSeconds?: number | undefined;
   /** Priority of its process; below 0 is more. @default 0 */
   readonly priority?: number | undefined;
@@ -47,11 +47,11 @@ const warmUpMs = { quick: 15_000, full: 60_000 };
 const windowMs = { quick: 10_000, full: 60_000 };
 const trades = { quick: 1_000_000, full: 10_000_000 };
 const tradesKilled = { quick: 500_000, full: 2_000_000 };
-/** Lock of a process that has crashed: it has to run out before another may go on. */
+/** Short, since the lock of a crashed process must expire before another process may go on. */
 const leaseSeconds = 1;
 const noLimit = 'no rate limit';
 const killed = 'ended half way by a crash and run again, 2 % errors';
-/** More than any of them asks for in a second. */
+/** A rate limit that none of the contenders reaches. */
 const anyRate = 10_000;
 
 interface Pace {
@@ -63,7 +63,7 @@ interface Pace {
 
 const stray = '50 a second, mean latency 50 ms, 1 of 500 answered 429 by chance';
 
-/** As Coinbase permits it, and five times that, of an exchange that answers ever more slowly. */
+/** The rate that Coinbase permits at three latencies, and five times that rate. */
 const pacedRuns: Readonly<Record<string, Pace>> = {
   '10 a second, mean latency 50 ms, 1 % errors': { ratePerSecond: 10, latencyMs: 50 },
   '10 a second, mean latency 500 ms, 1 % errors': { ratePerSecond: 10, latencyMs: 500 },
@@ -72,7 +72,7 @@ const pacedRuns: Readonly<Record<string, Pace>> = {
   [stray]: { ratePerSecond: 50, latencyMs: 50, limited: 1 / 500 },
 };
 
-/** Whole requests are counted: 99 to 100 %, to half a percent. */
+/** 99 to 100 %, to half a percent, since only whole requests are counted. */
 const wholeRate: Target = {
   text: '99 to 100 %',
   met: ({ ours }) => ours >= 99 && ours < 100.5,
@@ -97,9 +97,9 @@ const paced = Object.keys(pacedRuns).map((name): Run => {
 });
 
 /**
- * Measures the share of a permitted rate that is used, and what a harvest and a follower cost. ccxt
- * (MIT) has 60 MB, too much for everybody who installs this repository: it contends where somebody
- * has put it, with `npm install --no-save ccxt`.
+ * Measures which share of a permitted rate is used, and what a harvest and a follower cost. ccxt
+ * (MIT) takes 60 MB, too much for everybody who installs this repository: it takes part only after
+ * `npm install --no-save ccxt`.
  */
 export const ingest: Bench = {
   contenders: {
@@ -170,7 +170,7 @@ async function keptPace(
   return { 'share of the permitted rate': share.percent, 'over the rate': share.refused };
 }
 
-/** Ends a harvest in the middle, runs it again, and looks at every row. */
+/** Kills a harvest in the middle, runs it again, and checks every row. */
 async function crashed(pipeline: Pipeline, count: number): Promise<Record<string, number>> {
   const words = ['--rate', '0', '--latency', '5', '--errors', '0.02', '--trades', String(count)];
   await using exchange = await Simulation.start(...words);

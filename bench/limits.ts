@@ -5,7 +5,7 @@ import { Envoy, Gradient2, Vegas } from './limits/published.ts';
 
 type Service = Omit<DependencyOptions, 'clock' | 'random'>;
 
-/** Services of 25 calls a second, and one that gets slower with more than 20 calls inside. */
+/** Services with 25 calls per second, and one that slows down above 20 calls in flight. */
 const services: Readonly<Record<string, Service>> = {
   '1 x 40 ms': { places: 1, serviceMs: 40, shape: 'constant' },
   '1 x 40 ms, exponential': { places: 1, serviceMs: 40, shape: 'exponential' },
@@ -32,7 +32,7 @@ const figures: readonly Figure[] = [
   { name: recovery, unit: 's', better: 'less', targets: [] },
 ];
 
-/** Compares limits that learn on simulated services, on the virtual clock. */
+/** Compares adaptive limits on simulated services, on the virtual clock. */
 export const limits: Bench = {
   contenders: {
     'spillway Lane': () => contestant(() => ({ limit: 200, queueMax: 100 })),
@@ -52,7 +52,7 @@ async function contestant(written: Written): Promise<Contestant> {
   return (name, quick) => measure(written, services[name] as Service, quick);
 }
 
-/** Tries numbers, and takes the one that gives most at three times the load. */
+/** Tries fixed limits, and takes the one with the best goodput at three times the load. */
 async function bestFixed(): Promise<Contestant> {
   return async (name, quick) => {
     const service = services[name] as Service;
@@ -108,7 +108,7 @@ async function once(written: Written, service: Service, seed: number): Promise<R
   };
 }
 
-/** Seconds from the recovery of the service, by means of three seconds; 30 if it takes longer. */
+/** Seconds until goodput is back after an outage, by means over three seconds; at most 30. */
 function recoveredAfter({ goodBySecond }: Played, usual: number): number {
   for (let second = 80; second < 107; second += 1) {
     const [a = 0, b = 0, c = 0] = goodBySecond.slice(second, second + 3);

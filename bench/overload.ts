@@ -22,8 +22,8 @@ const own = [
 ];
 
 /**
- * Measures the good answers of a server that is asked for more than it can do, on real sockets:
- * with lanes whose numbers are right, with none, and with numbers as people write them.
+ * Measures the good answers of an overloaded server, on real sockets: with lanes whose numbers are
+ * right, with no configuration, and with lanes whose numbers are as far off as people write them.
  */
 export const overload: Bench = {
   contenders: {

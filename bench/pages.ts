@@ -11,11 +11,11 @@ const withTabs = 'with 5,000 open tabs';
 const withoutTabs = 'without open tabs';
 const tabs = 5_000;
 const seed = { users: 20, runs: 100, tasks: 10_000 };
-/** An update has 24 games: 1,000 games a second. */
+/** Updates per second: each has 24 games, so these are 1,000 games per second. */
 const updatesPerSecond = 42;
-/** Beats of 10,000 workers, one in two minutes each. */
+/** Heartbeats per second of 10,000 workers, each of which sends one every two minutes. */
 const beatsPerSecond = 83;
-/** Tabs are open for hours: the first messages to 5,000 of them run code that is not compiled. */
+/** Warm-up: tabs stay open for hours, but the first messages run code that is not compiled. */
 const settleMs = 15_000;
 
 /** Every page, of a sequential test where it is about a run. */
@@ -39,7 +39,7 @@ function pageFigures(path: string): Figure[] {
   ];
 }
 
-/** Measures pages: what one takes the server, and what thousands of open ones cost the workers. */
+/** Measures what a page costs the server, and how thousands of open pages delay the workers. */
 export const pages: Bench = {
   contenders: {
     [withTabs]: () => contestant(tabs),
@@ -110,7 +110,7 @@ async function contestant(count: number): Promise<Contestant> {
   };
 }
 
-/** Sends updates and beats at an even rate; gives what each beat took the server, in us. */
+/** Sends updates and heartbeats at an even rate; returns the server's time for each beat, in us. */
 async function paced(workers: Workers, ms: number): Promise<number[]> {
   const taken: number[] = [];
   const underWay: Promise<unknown>[] = [];
@@ -130,7 +130,7 @@ async function paced(workers: Workers, ms: number): Promise<number[]> {
   return taken;
 }
 
-/** Tabs that have the home page open: they read all that comes and look at nothing. */
+/** Tabs that have the home page open: they read every message and check nothing. */
 class Tabs {
   readonly #port: number;
   readonly #sockets: Socket[] = [];

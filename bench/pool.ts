@@ -3,9 +3,9 @@ import { atMost, type Bench, type Contestant, median, type Run, times } from './
 /** The same four tasks for every pool, on two workers. */
 export interface PoolContender {
   noop(): Promise<unknown>;
-  /** Gives an object back, copied both ways. */
+  /** Returns an object, copied both ways. */
   echo(value: object): Promise<object>;
-  /** Gives a typed array back, transferred both ways where the pool can. */
+  /** Returns a typed array, transferred both ways where the pool can. */
   bytes(value: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
   /** Computes for a number of iterations. */
   spin(iterations: number): Promise<unknown>;
@@ -39,7 +39,7 @@ const loads: Readonly<Record<string, Load>> = {
   '1 KiB object, 64 in flight': {
     inFlight: 64,
     caller: (pool) => {
-      // Each caller has an object of its own: a message that holds one twice clones it once.
+      // Each caller has its own object: structured clone copies an object in a message only once.
       let value = record();
       return async () => {
         value = await pool.echo(value);
@@ -72,8 +72,8 @@ function record(): object {
 }
 
 /**
- * A fixed amount of work, not a stretch of time: a thread that waits for its core must not count
- * the wait as work done. About 1 us of a core of 2026.
+ * A fixed amount of work and not a fixed time, or a thread that waits for a core would count the
+ * wait as work. About 1 us on a core of 2026.
  */
 const iterationsPerMicrosecond = 470;
 
@@ -96,7 +96,7 @@ const runs: readonly Run[] = [
     name: 'no-op, 1 in flight',
     figures: [{ ...latency, targets: [times(1)] }],
     // A thread that the system wakes on another core answers after 60 us instead of 15, in every
-    // pool; where it is woken is settled by chance, for a round at a time.
+    // pool; chance decides on which core it is woken, for a whole round.
     counts: 'best' as const,
   },
   { name: '1 KiB object, 64 in flight', figures: [{ ...rate, targets: noSlower }] },
@@ -125,7 +125,7 @@ function contestant(contender: PoolContender): Contestant {
   return async (run, quick) => {
     const load = loads[run];
     if (load === undefined) throw new Error(`no run ${run}`);
-    // Whoever comes first must not be measured while its code is still being compiled.
+    // The first contender must not be measured while its code is still being compiled.
     await keepBusy(contender, load, warm.has(run) ? 50 : 500);
     warm.add(run);
     return await keepBusy(contender, load, quick ? 100 : 400);

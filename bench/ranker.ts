@@ -25,7 +25,7 @@ const scales: Readonly<Record<string, readonly [articles: number, ratings: numbe
 const quality = new Map(
   [0, 3, 5, 10, 20, 50, 200, 1_000].map((size) => [`quality with ${size} ratings`, size]),
 );
-/** The outcome of scores that readers see and of simpler ones, on simulated readers. */
+/** Quality of the scores that readers see and of simpler ones, on simulated readers. */
 interface Quality {
   readonly errors: Readonly<Record<'served' | 'mean' | 'ridge' | 'nearest', number>>;
   readonly aucs: Readonly<Record<string, number>> & { readonly served: number };
@@ -37,7 +37,7 @@ interface Quality {
 const less = (name: string, unit: string, ...targets: Figure['targets']): Figure => {
   return { name, unit, better: 'less', targets };
 };
-/** With less of it the figure above it says nothing. */
+/** With less than this the figure above means nothing. */
 const atLeast = (name: string, least: number, unit: string): Figure => {
   const met = ({ ours }: { readonly ours: number }) => ours >= least;
   return { name, unit, better: 'more', targets: [{ text: `at least ${least} ${unit}`, met }] };
@@ -53,7 +53,7 @@ const stretch: readonly Figure[] = [
 ];
 const slopes: readonly Figure[] = [
   less('slope of truth on score, off 1', ''),
-  // By as many other readers it may be anything within the range.
+  // With other simulated readers it may be anything within the range.
   less('slope beyond chance outside 0.9 to 1.1', '', atMost(0, '')),
 ];
 const trainingTimes = 'p95 while training, times idle';
@@ -73,7 +73,7 @@ export const ranker: Bench = {
   runs: [
     { name: one, rounds: 3, figures: stretch },
     { name: many, rounds: 3, figures: stretch },
-    // Before anything is stocked: what a reader with a few ratings has.
+    // Before articles are added: the case of a reader with a few ratings.
     {
       name: memory,
       rounds: 1,
@@ -81,11 +81,11 @@ export const ranker: Bench = {
     },
     {
       name: calm,
-      // It takes turns by itself.
+      // This run alternates between the sides itself.
       rounds: 1,
       figures: [
         less(trainingTimes, 'x', atMost(1.1, 'x')),
-        // It may have a twentieth, and all that is between two requests; on a busy machine less.
+        // Training may use 5 % of a core, and the time between requests; on a busy machine less.
         atLeast(trainedMeanwhile, 1, '%'),
         less(replacingTimes, 'x', atMost(1.1, 'x')),
         atLeast(replacedMeanwhile, 1, ''),
@@ -118,7 +118,7 @@ export const ranker: Bench = {
         less('order below the best simpler one', 'AUC', atMost(0.01, 'AUC')),
         ...['served', 'mean', 'ridge', 'nearest'].map((way) => less(`error, ${way}`, 'points')),
         ...['served', 'ridge', 'nearest', 'logistic', 'bm25'].map(moreOrder),
-        // Without a rating all scores are the same and have no slope.
+        // Without a rating all scores are equal, so there is no slope.
         ...(ratings === 0 ? [] : slopes),
         less('ratings within what was told, off 80 %', '%'),
       ],
@@ -220,7 +220,7 @@ async function disturbed(served: Served, quick: boolean): Promise<Record<string,
   };
 }
 
-/** Each text is embedded before it is corrected: what counts is how fast a vote shows. */
+/** Each text is embedded before it is corrected: only the effect of the vote is timed. */
 async function learned(served: Served): Promise<Record<string, number>> {
   const taken: number[] = [];
   for (let at = 0; at < 10; at += 1) {
@@ -229,7 +229,7 @@ async function learned(served: Served): Promise<Record<string, number>> {
     };
     const article = articles.find(({ vote }) => vote === null)?.id;
     const startedAt = performance.now();
-    // The answer comes when every score that is asked for knows of the vote.
+    // The answer comes once all later scores include the vote.
     await served.call('/votes', { article, score: 1 + (at % 10) });
     taken.push(performance.now() - startedAt);
   }

@@ -55,7 +55,7 @@ const delays = (msMax: number) =>
 
 const on4 = '64 callers on 4 machines';
 
-/** A limit of so many takes a second on Redis. */
+/** Contenders that limit takes per second on Redis. */
 const limit = (perSecond: number, figures: Trial['figures'], ...settings: string[]): Trial => ({
   name: [`${perSecond.toLocaleString('en')} per s on Redis`, ...settings, on4].join(', '),
   engine: 'redis',
@@ -66,7 +66,7 @@ const limit = (perSecond: number, figures: Trial['figures'], ...settings: string
   measure: ({ rate }, place, ms) => measureRate(rate, place, perSecond, ms),
 });
 
-/** Trials of an engine that can wake those who wait. */
+/** Runs for an engine that can wake waiters. */
 const waking = (engine: 'redis' | 'postgres', on: string): readonly Trial[] => [
   {
     name: `a wanted lock passed on, on ${on}`,
@@ -89,7 +89,7 @@ const waking = (engine: 'redis' | 'postgres', on: string): readonly Trial[] => [
 const trials: readonly Trial[] = [
   limit(1_000, [share, most, scripts, cpu]),
   limit(1_000, [share, most], 'appendfsync always'),
-  // Ours cannot be more than the limit, so the comparison needs a limit that nobody reaches.
+  // No contender may exceed the limit, so a comparison needs a limit that none of them reaches.
   limit(100_000, [{ ...takes, targets: [atLeast(99_000, 'per s')] }]),
   limit(1_000_000, [{ ...takes, targets: [times(10)] }]),
   ...[1, 16].flatMap((count): readonly Trial[] => [
@@ -122,7 +122,7 @@ const trials: readonly Trial[] = [
   },
 ];
 
-/** In virtual time, and so with no server and no peer. */
+/** Runs in virtual time, and therefore without a server and without peers. */
 const simulated: Run = {
   name: '2,000 per s on 256 machines, 20 ms away, in virtual time',
   rounds: 1,

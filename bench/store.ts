@@ -13,7 +13,7 @@ export const createTable = 'CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT
 export const insertRow = 'INSERT INTO item (name) VALUES (?)';
 const callers = 64;
 
-/** Durable single-row transactions, and what they do to the event loop meanwhile. */
+/** Durable single-row transactions, and how long they block the event loop. */
 export const store: Bench = {
   contenders: {
     'spillway SqliteFile': async () => contestant((await import('./store/ours.ts')).open),

@@ -24,20 +24,20 @@ const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 interface Manifest {
   readonly exports?: Readonly<Record<string, string>>;
   readonly bin?: Readonly<Record<string, string>>;
-  /** The sources are private: as they are they run in this repository only. */
+  /** True in the repository, whose sources run only there; left out of the published manifest. */
   readonly private?: unknown;
   readonly scripts?: unknown;
   readonly sideEffects?: unknown;
   readonly devDependencies?: unknown;
 }
 
-/** The Node that published packages and apps run on; to install the repository an older will do. */
+/** The Node that published packages and apps need; the repository installs on an older one. */
 const engines = { packages: { node: '>=22.12' }, apps: { node: '>=24.12' } };
 /** Folders that are published as they are. */
 const copied = ['template', 'sources'];
 const files = ['**/*.{js,d.ts,css,svg}', ...copied];
 
-/** An app's command begins in the repository with a file that any Node can run, and here with: */
+/** The main file of a published command; the one named in the repository runs on any Node. */
 const program = './src/commands/main.ts';
 
 /** The path in the published package of a source file, without its ending. */
@@ -105,7 +105,7 @@ async function build(folder: string, out: string): Promise<void> {
     Object.entries(source.bin ?? {}).map(([name, path]) => [name, isApp ? program : path]),
   );
   await bundle(folder, out, [...Object.values(entries), ...Object.values(programs)]);
-  // Files for browsers are written as they are sent, and read at run time beside the bundle.
+  // Files for browsers are copied as they are: the bundle reads them at run time.
   for (const path of globSync('src/**/*.{js,css,svg}', { cwd: folder })) {
     const copy = join(out, 'browser', basename(path));
     mkdirSync(dirname(copy), { recursive: true });

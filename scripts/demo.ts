@@ -1,4 +1,4 @@
-// Demo traffic for the services of `npm start`, until it is told to stop.
+// Demo traffic for the services of `npm start`, until a signal stops it.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -14,13 +14,13 @@ import { askOperator, operatorSocket } from 'spillway-http';
 const root = dirname(import.meta.dirname);
 const { values } = parseArgs({ options: { data: { type: 'string', default: 'data' } } });
 const data = resolve(values.data);
-/** Begins anew with each demo, so that there is a harvest to see. */
+/** Removed before and after each demo, so that each shows a harvest from its start. */
 const harvestFolder = join(data, 'ingest-demo');
 const readMs = 1_000;
 const stop = new StopSignal({ left: () => 'Ended at once.' });
 const children: ChildProcess[] = [];
 
-/** Starts a command of a service, which ends with this process. */
+/** Starts a command of a service; it ends when this process does. */
 function start(app: string, ...words: readonly string[]): ChildProcess {
   const file = join(root, 'apps', app, 'bin', `${app}.js`);
   const child = spawn(process.execPath, [file, ...words], {
@@ -32,7 +32,7 @@ function start(app: string, ...words: readonly string[]): ChildProcess {
   return child;
 }
 
-/** An exchange with faults, and a harvest that has ten minutes of work with it. */
+/** Starts an exchange with faults, and a harvest that takes ten minutes to copy it. */
 async function harvest(): Promise<void> {
   await rm(harvestFolder, { recursive: true, force: true });
   const size = ['--trades', '1000000', '--rate', '5', '--errors', '0.1'];
@@ -47,7 +47,7 @@ async function harvest(): Promise<void> {
   }
 }
 
-/** A reader of its own, who reads the sample articles and says what they are worth. */
+/** Makes a user who reads the sample articles and rates them, until the demo is stopped. */
 async function read(): Promise<void> {
   const socket = operatorSocket(join(data, 'ranker'));
   const { url } = JSON.parse((await askOperator({ socket, path: '/-/stats' })).text);
@@ -68,7 +68,7 @@ async function read(): Promise<void> {
     ];
     for (const { path, body } of calls) {
       const sent = { method: 'POST', headers, body: JSON.stringify(body) };
-      // A service that restarts is asked again.
+      // The ranker may be restarting: the next call comes in a second.
       await fetch(url + path, sent).then(
         (answer) => answer.text(),
         () => undefined,
@@ -82,10 +82,15 @@ process.stdout.write('Demo traffic runs: none of its runs, trades and ratings ar
 start('fleet', 'demo-workers', '--data', join(data, 'fleet'));
 await harvest();
 for (const { stdout } of children) stdout?.resume();
-await read();
+// When all services stop together, the ranker may be gone before its user is made.
+await read().catch((error) => {
+  if (!stop.signal.aborted) throw error;
+});
 for (const child of children) child.kill('SIGTERM');
 await Promise.all(
-  children.map((child) => (child.exitCode === null ? once(child, 'exit') : undefined)),
+  children.map(async (child) => {
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  }),
 );
 await rm(harvestFolder, { recursive: true, force: true });
 process.stdout.write('Demo traffic has stopped.\n');

@@ -24,7 +24,7 @@ interface Page {
   readonly path: string;
   readonly group: string;
   readonly text: string;
-  /** Folder of its source, which its links start from. */
+  /** Folder of its source, to which its links are relative. */
   readonly from: string;
 }
 
@@ -74,7 +74,7 @@ function readPages(declarations: string): Page[] {
   return pages;
 }
 
-/** The address of a link of a page: another page, a picture, or nothing if the site has neither. */
+/** The target of a link in the site: a page, a picture, or undefined if there is neither. */
 function linkOf(
   href: string,
   { from, path }: Page,
@@ -115,7 +115,7 @@ function render(page: Page, paths: ReadonlySet<string>): string {
       },
       code({ text, lang }) {
         const kind = lang === undefined ? '' : ` class="language-${escaped(lang)}"`;
-        // A long line scrolls, also by keyboard.
+        // Long lines can be scrolled, also by keyboard.
         return `<pre tabindex="0"><code${kind}>${escaped(text)}\n</code></pre>\n`;
       },
       image({ href, text }) {

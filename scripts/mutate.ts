@@ -8,12 +8,12 @@ import { seededRandom } from 'spillway';
 
 const usage = `usage: npm run mutate -- <source file> [--tests <glob>] [--max <n>] [--minutes <n>]
        [--jobs <n>] [--lines <from>-<to>] [--seed <n>] [--seconds <n>]
-Changes one thing at a time in the file, as its tests see it (the file itself stays as it is), and
-runs those test files that come to that place until a test fails: first those that are quick, or
-have noticed most changes so far. A change that no test notices is printed: it survives.
+Makes one small change in the file at a time (only its tests see it, the file itself stays as it is)
+and runs the test files that execute this place until a test fails: first those that are quick, or
+have noticed the most changes. A change that no test notices survives and is printed.
   --tests    test files (default: of the same package, those that name one of its exports,
              else those named after its folder)
-  --max      at most so many mutants, evenly spread over the file (default 60)
+  --max      at most this many mutants, evenly spread over the file (default 60)
   --seed     the sample that --max takes: another number gives other mutants (default 0)
   --seconds  test files that take longer without a change are left out (default 300)
   --minutes  no mutant is begun after this time (default 15)
@@ -33,7 +33,7 @@ interface Mutant {
 type Outcome = 'killed' | 'survived' | 'timed out';
 
 const root = dirname(import.meta.dirname);
-/** Each place in the code, outside of comments and strings, that this matches becomes that. */
+/** Replacements: each match in the code, outside of comments and strings, makes a mutant. */
 const swaps: readonly (readonly [RegExp, string])[] = [
   [/ === /g, ' !== '],
   [/ !== /g, ' === '],
@@ -61,7 +61,7 @@ const swaps: readonly (readonly [RegExp, string])[] = [
 const statement =
   /^\s+(?:(?:await |void )?this[.#\w?[\]]+.*|(?:await |void )?[\w.?]+\(.*|if \(.*);$/;
 
-/** The text with comments and strings as spaces, so that places in it are the same. */
+/** The text with comments and strings replaced by spaces, so that offsets stay the same. */
 function codeOnly(text: string): string {
   const blank = (found: string) => found.replace(/[^\n]/g, ' ');
   const apart = /\/\*[\s\S]*?\*\/|\/\/.*|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`|^import [^;]*;/gm;
@@ -93,7 +93,7 @@ function mutantsOf(text: string): Mutant[] {
   return mutants.sort((a, b) => a.line - b.line);
 }
 
-/** The place after a condition that begins here, before its closing bracket. */
+/** The offset of the closing bracket of a condition that begins here. */
 function closing(code: string, from: number): number | undefined {
   let depth = 1;
   for (let at = from; at < code.length; at += 1) {
@@ -119,7 +119,7 @@ function testsOf(file: string, text: string): string[] {
   return all.filter((path) => basename(path).startsWith(folder));
 }
 
-/** A test file, and the places of the source file that it runs. */
+/** A test file, and the parts of the source file that it executes. */
 interface TestFile {
   readonly path: string;
   readonly ms: number;
@@ -172,7 +172,7 @@ function endGroup(pid: number | undefined): void {
   try {
     process.kill(-(pid as number), 'SIGKILL');
   } catch {
-    // Nobody is left.
+    // All of them have ended.
   }
 }
 
@@ -206,7 +206,7 @@ async function tryTests(file: string, place: string, path: string): Promise<Test
   const all = globSync('*.json', { cwd: covered }).map((name) => {
     return JSON.parse(readFileSync(join(covered, name), 'utf8')) as Coverage;
   });
-  // Types are taken out by spaces, so that places in the file are places in what has run.
+  // Type stripping leaves spaces, so offsets of the coverage are offsets in the file.
   const scripts = all.flatMap(({ result }) => result.filter((script) => script.url === url));
   if (scripts.length === 0) return undefined;
   const reaches = (at: number) => {
@@ -246,7 +246,7 @@ async function work(place: string, mutants: Iterator<Mutant>): Promise<void> {
   for (let next = mutants.next(); !next.done; next = mutants.next()) {
     const mutant = next.value;
     if (performance.now() - begun > Number(values.minutes) * 60_000) {
-      console.log(`Out of time at line ${mutant.line}.`);
+      console.log(`Time is up at line ${mutant.line}.`);
       return;
     }
     const outcome = await tryMutant(file, place, mutant);
@@ -254,7 +254,7 @@ async function work(place: string, mutants: Iterator<Mutant>): Promise<void> {
     if (outcome !== 'survived') continue;
     const isReached = known.some(({ reaches }) => reaches(mutant.at));
     const where = `${relative(root, file)}:${mutant.line}`;
-    console.log(`survived ${where}${isReached ? '' : ' (no test comes here)'}`);
+    console.log(`survived ${where}${isReached ? '' : ' (no test executes it)'}`);
     console.log(`  - ${mutant.before}\n  + ${mutant.after || '(left out)'}`);
   }
 }

@@ -24,7 +24,7 @@ the packages are built, their contents are looked at, and a commit with a tag is
 const root = dirname(import.meta.dirname);
 const title = '## Unreleased\n';
 
-/** The text of the changelog that no release has had; throws if it names no change. */
+/** The unreleased part of the changelog; throws if it lists no change. */
 export function unreleasedOf(changelog: string): string {
   const [, rest] = changelog.split(title);
   if (rest === undefined) throw new Error(`CHANGELOG.md has no line "${title.trim()}"`);
@@ -45,7 +45,7 @@ export function nextVersion(current: string, changelog: string): string {
   return `${major}.${minor}.${patch + 1}`;
 }
 
-/** Files of a packed package that have no business there. */
+/** Files of a packed package that do not belong there. */
 export function strangersIn(files: readonly string[]): string[] {
   const known =
     /^(package\.json|README\.md|LICENSE|(template|sources)\/.+|[\w./-]+\.(js|d\.ts|css|svg))$/;
@@ -74,21 +74,21 @@ function build(): string[] {
   return folders;
 }
 
-/** The text of a package.json with this version of its package and of ours that it needs. */
+/** A package.json with this version for the package and for its dependencies of this repository. */
 export function withVersion(manifest: string, version: string): string {
   return manifest
     .replace(/^( {2}"version": ")[^"]+/m, `$1${version}`)
     .replaceAll(/^( {4}"(?:create-)?spillway(?:-\w+)?": "\^?)\d[\d.]*/gm, `$1${version}`);
 }
 
-/** Writes the version into every package, and into what they depend on of each other. */
+/** Writes the version into every package, and into their dependencies on each other. */
 function setVersion(version: string): void {
   const manifests = globSync('{packages,apps,bench,test}/{*/,}package.json', { cwd: root });
   for (const path of manifests.filter((each) => !each.includes('node_modules'))) {
     const text = readFileSync(join(root, path), 'utf8');
     writeFileSync(join(root, path), withVersion(text, version));
   }
-  // Only versions of our own packages have changed: nothing is asked of the registry.
+  // Only versions of our own packages change, so npm needs no registry.
   const flags = ['--package-lock-only', '--ignore-scripts', '--no-audit', '--no-fund', '--offline'];
   run('npm', 'install', ...flags);
 }
@@ -106,7 +106,7 @@ function release(): void {
     setVersion(version);
     folders = build();
   } catch (error) {
-    // Nothing but what was written above can have changed.
+    // The tree was clean, so this undoes only the writes above.
     run('git', 'checkout', '--', '.');
     throw error;
   }
@@ -116,9 +116,9 @@ function release(): void {
   for (const folder of folders) console.log(`  npm publish ./${relative(process.cwd(), folder)}`);
 }
 
-/** Releases a copy of this repository as it is now, and publishes from it without sending. */
+/** Releases a copy of this repository as it is now, and publishes from it as a dry run. */
 function rehearse(copy: string): void {
-  const left = new Set(['.git', 'node_modules', 'dist', 'coverage', 'data']);
+  const left = new Set(['.git', 'node_modules', 'dist', 'scratch', 'data']);
   // A folder `data` deeper down is a part of a package.
   const isTaken = (path: string) =>
     !left.has(basename(path)) || (basename(path) === 'data' && dirname(path) !== root);

@@ -13,8 +13,8 @@ interface Program {
   /** From the root of the repository. */
   readonly file: string;
   readonly words: readonly string[];
-  /** False for one that others say all that is needed of. @default true */
-  readonly isHeard?: boolean;
+  /** False if its output is dropped: others print what matters of it. @default true */
+  readonly isPrinted?: boolean;
 }
 
 /** A program that serves. */
@@ -33,19 +33,19 @@ const usage = `Starts all services on this machine, each with its data below one
   npm start -- --ingest-port <number> (default 7070); it follows a simulated exchange
   npm start -- --ranker-port <number> (default 19090)
   npm start -- --console-port <number> (default 8500); one page of all services
-Ctrl-C stops them when they are done with what they have begun; a second one at once.
+Ctrl-C stops them once they have finished what they began; a second Ctrl-C stops them at once.
 `;
-/** A service has its own limit, which is shorter. */
+/** Longer than the limit that each service sets itself. */
 const stopMsMax = 15_000;
 
 const options = readOptions();
 const services: readonly ServiceProgram[] = [
-  // Nobody asked for books of GitHub or for real trades yet: nothing is asked of the internet.
+  // A first look needs no internet: no books from GitHub, no real trades.
   service('fleet', ['serve', '--github', 'false']),
   service('ingest', ['follow', '--simulated'], 'ingest-simulated'),
   service('ranker', ['serve']),
   // Its link is printed when all services are ready.
-  { ...service('console', ['serve'], '.'), isHeard: false },
+  { ...service('console', ['serve'], '.'), isPrinted: false },
 ];
 
 type Name = 'fleet' | 'ingest' | 'ranker' | 'console';
@@ -71,12 +71,12 @@ function readOptions() {
     if (values.data === '') throw new Error('--data: must name a folder');
     return { ...values, data: resolve(values.data) };
   } catch (error) {
-    process.stderr.write(`${(error as Error).message}\nnpm start -- --help tells what there is.\n`);
+    process.stderr.write(`${(error as Error).message}\nnpm start -- --help lists all options.\n`);
     process.exit(2);
   }
 }
 
-/** Words in which `--x -5` is `--x=-5`: a negative number is a value, and no option. */
+/** Turns `--x -5` into `--x=-5`: otherwise parseArgs takes the negative number for an option. */
 function joinNegatives(words: readonly string[]): string[] {
   return words.flatMap((word, at) => {
     if (at > 0 && /^-\d/.test(word)) return [];
@@ -92,13 +92,13 @@ function service(name: Name, command: readonly string[], folder: string = name):
   return { name, file: `apps/${name}/bin/${name}.js`, words, data, port };
 }
 
-/** The socket at which the operator of a service is answered. */
+/** The operator socket of a service. */
 function socketOf({ name, data }: ServiceProgram): string {
   return operatorSocket(name === 'console' ? join(data, name) : data);
 }
 
-/** Ends with the reason if a service could not start, before any has begun or a folder is made. */
-async function demandRoom(): Promise<void> {
+/** Exits with the reason if a service could not start, before anything is started or made. */
+async function checkStart(): Promise<void> {
   const { data } = options;
   try {
     accessSync(existingFolder(data), constants.W_OK);
@@ -124,7 +124,7 @@ async function demandRoom(): Promise<void> {
       probe.close();
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      const why = code === 'EADDRINUSE' ? 'is in use' : `cannot be listened at (${code})`;
+      const why = code === 'EADDRINUSE' ? 'is in use' : `cannot be listened on (${code})`;
       refuse(`${name}: ${host}:${port} ${why}; choose another with --${name}-port`);
     }
   }
@@ -152,21 +152,24 @@ function refuse(why: string): never {
   process.exit(1);
 }
 
-/** A program that runs. A group of its own keeps the terminal's Ctrl-C from it: we pass it on. */
+/** A running program, in a process group of its own: Ctrl-C reaches only us, and we pass it on. */
 class Running {
   readonly name: string;
   readonly #child: ChildProcess;
-  /** The way it ended; undefined if all went well. */
+  /** A reason if it did not end well: a signal, an exit code or an error. */
   readonly ended: Promise<string | undefined>;
   isRunning = true;
 
-  constructor({ name, file, words, isHeard = true }: Program, onMessage?: (sent: object) => void) {
+  constructor(
+    { name, file, words, isPrinted = true }: Program,
+    onMessage?: (sent: object) => void,
+  ) {
     this.name = name;
     this.#child = spawn(process.execPath, [join(root, file), ...words], {
       cwd: root,
       detached: true,
-      // The channel tells the service of our end, however we end.
-      stdio: ['ignore', isHeard ? 'inherit' : 'ignore', 'inherit', 'ipc'],
+      // The channel closes when we end, however that happens; then the service stops, too.
+      stdio: ['ignore', isPrinted ? 'inherit' : 'ignore', 'inherit', 'ipc'],
     });
     if (onMessage !== undefined) this.#child.on('message', onMessage);
     this.ended = new Promise((done) => {
@@ -185,18 +188,18 @@ class Running {
     this.#child.kill(signal);
   }
 
-  /** One that has just ended needs no message. */
+  /** Sends a message, unless the program has ended. */
   tell(message: object): void {
     if (this.#child.connected) this.#child.send(message, () => {});
   }
 }
 
-await demandRoom();
+await checkStart();
 const all = services.map((each) => new Running(each, (sent) => hear(each.name, sent)));
 const [, , , consoleProgram] = all as [Running, Running, Running, Running];
 consoleProgram.tell({ demo: false });
 let demo: Running | undefined;
-/** True if the demo is to be started again when it has ended. */
+/** True if the demo must start again when it has ended. */
 let isDemoWanted = false;
 let isStopping = false;
 const ready = new Set<string>();
@@ -210,7 +213,7 @@ const stop = new StopSignal({
 });
 stop.signal.addEventListener('abort', stopAll);
 
-/** A message of a service: it is ready, it has a first login, the demo is wanted. */
+/** A message from a service: it is ready, it has a first login, the demo is wanted. */
 interface Message {
   readonly ready?: boolean;
   readonly login?: object;
@@ -249,7 +252,7 @@ function stopAll(): void {
   isStopping = true;
   for (const each of [...all, demo]) each?.end('SIGTERM');
   setTimeout(() => {
-    process.stderr.write(`Not stopped in time, ended by force: ${names().join(', ')}\n`);
+    process.stderr.write(`Did not stop in time and was killed: ${names().join(', ')}\n`);
     endAll();
   }, stopMsMax).unref();
 }
@@ -261,16 +264,19 @@ function endAll(): void {
 /** Prints the one address to open when all services are ready. */
 async function greet(): Promise<void> {
   const socket = socketOf(services[3] as ServiceProgram);
-  const { text } = await askOperator({ socket, path: '/-/open', method: 'POST' });
+  const answer = await askOperator({ socket, path: '/-/open', method: 'POST' }).catch((error) => {
+    if (!isStopping) throw error;
+  });
+  if (answer === undefined || isStopping) return;
   process.stdout.write(`
 All services run. Open this first; the link works once:
-  ${JSON.parse(text).url}
+  ${JSON.parse(answer.text).url}
 For another browser: npx console open --data '${options.data}'
 `);
   if (options.demo) startDemo();
 }
 
-/** The end of a service that took the others with it, so that nobody thinks all is well. */
+/** The first service to end by itself: then the others are stopped, and this is the last line. */
 let first: string | undefined;
 const outcomes = await Promise.all(
   all.map(async ({ name, ended }) => {
@@ -292,6 +298,6 @@ if (first !== undefined) {
   process.exit(1);
 }
 const failed = outcomes.filter((how) => how !== undefined);
-if (failed.length > 0) process.stderr.write(`Not stopped as it should be: ${failed.join(', ')}\n`);
+if (failed.length > 0) process.stderr.write(`Did not stop cleanly: ${failed.join(', ')}\n`);
 else process.stderr.write(`All services have stopped; their data are in ${options.data}\n`);
 process.exit(failed.length > 0 ? 1 : 0);

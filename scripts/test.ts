@@ -6,37 +6,36 @@ import { dirname, join } from 'node:path';
 
 const usage = `usage: node scripts/test.ts <kind> [test files]
   whole   all tests
-  quick   without those that kill processes, open a browser or a database server, or take long
-  loaded  all tests beside programs that keep the load of the machine between 10 and 20
+  quick   without files that start other programs, or that say "// Slow:" on their first line
+  loaded  all tests beside busy programs that keep the load average between 10 and 20
 Without files: all of the kind.`;
 
 const root = dirname(import.meta.dirname);
 const patterns = ['{packages,apps}/*/test/**/*.test.ts', 'test/*.test.ts'];
-/** A test file that starts a browser, a database server, or processes that are killed. */
-const heavy =
-  /spillway-fixtures\/(browser|postgres|redis)|postgres\.ts'|\bSIGKILL\b|\bfork\(|\bspawn/;
-/** Names of test files that start whole services or many rounds. */
-const long = new RegExp(
-  [
-    'access|bad-input|bench|books|browser|burst|commands|corpus|crash|crowd|day|docs|embedder',
-    'examples|exchange|faults|feed|follow|gradient|guide|harvest|hostile|jumps|kill|lane-change',
-    'lane-overload|large|live|never-worse|operator|pack|pages|pgn|pool-|primary|processes|promise',
-    'random|ranker|read|receive|served|service|shared-gate|source|start|storage|terminal|train',
-    'transactions',
-  ].join('|'),
-);
-/** Names of tests that try thousands of orders of events, or a long time of a whole fleet. */
-const many = '/whatever happens|in any schedule|reconnecting within/';
-/** Number of programs that compute without end, for a load of 10 to 20. */
+/** Modules by which a test starts other programs: processes, a browser, a database server. */
+const programs =
+  /from '(node:child_process|playwright-core|spillway-fixtures\/(browser|postgres|redis))'/;
+/** Number of busy programs, for a load average of 10 to 20. */
 const spinners = 12;
+
+/** True if a test file begins with a reason for it, or if it or a fixture of it starts programs. */
+function isSlow(test: string): boolean {
+  const files = new Set([test]);
+  // Visits the fixtures that are added meanwhile, too.
+  for (const file of files) {
+    const text = readFileSync(file, 'utf8');
+    if (text.startsWith('// Slow: ') || programs.test(text)) return true;
+    for (const [, name = ''] of text.matchAll(/^(?:import|\}) .*from '(\.[^']+)';$/gm)) {
+      // The code under test may start programs that a test of it does not need.
+      if (!/\/(src|scripts)\//.test(name)) files.add(join(dirname(file), name));
+    }
+  }
+  return false;
+}
 
 function files(kind: string): readonly string[] {
   const all = globSync(patterns, { cwd: root }).sort();
-  if (kind !== 'quick') return all;
-  return all.filter((path) => {
-    const name = path.split('/').at(-1) ?? '';
-    return !long.test(name) && !heavy.test(readFileSync(join(root, path), 'utf8'));
-  });
+  return kind === 'quick' ? all.filter((path) => !isSlow(join(root, path))) : all;
 }
 
 function load(): Disposable {
@@ -51,15 +50,14 @@ function load(): Disposable {
 }
 
 async function run(kind: string, chosen: readonly string[]): Promise<number> {
-  // Beside a load of 12 a test has a seventh of the time that it has alone.
+  // Beside 12 busy programs a test gets a seventh of the CPU time that it has alone.
   const timeoutMs = kind === 'loaded' ? 900_000 : 300_000;
   // Many tests wait more than they work: on two cores three files at once end sooner than two.
   const flags = ['--test', '--test-concurrency=3', `--test-timeout=${timeoutMs}`];
-  if (kind === 'quick') flags.push(`--test-skip-pattern=${many}`);
   const tests = chosen.length > 0 ? chosen : files(kind);
   const words = [...process.execArgv, ...flags, ...tests];
-  // What many tests need is made once: compiled programs, and the files of a database server, which
-  // runs as another user.
+  // Compiled programs and the files of a database server are made once for all tests. The server
+  // runs as another user, who must get in.
   await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-test-'));
   await chmod(folder.path, 0o755);
   const made = {

@@ -8,7 +8,7 @@ import { describe, it } from 'node:test';
 const root = dirname(import.meta.dirname);
 
 function bench(...args: readonly string[]) {
-  const options = { cwd: root, encoding: 'utf8', timeout: 60_000 } as const;
+  const options = { cwd: root, encoding: 'utf8', timeout: 200_000 } as const;
   return spawnSync(process.execPath, ['bench/run.ts', ...args], options);
 }
 
@@ -98,7 +98,7 @@ describe('the bench command', () => {
     using folder = mkdtempDisposableSync(join(tmpdir(), 'spillway-bench-'));
     const profile = ['--cpu-prof', `--cpu-prof-dir=${folder.path}`];
     const words = [...profile, 'bench/contestant.ts', 'document', 'spillway'];
-    const options = { cwd: root, encoding: 'utf8', timeout: 60_000 } as const;
+    const options = { cwd: root, encoding: 'utf8', timeout: 200_000 } as const;
     const { status, stdout, stderr } = spawnSync(process.execPath, words, options);
     assert.equal(status, 0, stderr);
     assert.match(stdout, /^lock \{ rate: \d+/m);

@@ -5,10 +5,9 @@ import { globSync, readFileSync } from 'node:fs';
 import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { printed } from 'spillway-fixtures/printed';
 
 const root = dirname(import.meta.dirname);
 const pages = globSync(
@@ -148,7 +147,7 @@ interface Place {
 /** Runs a command of the pages to its end, as it is written. */
 async function run(line: string, { cwd, settings, more = [], name }: Place): Promise<string> {
   const { file, words } = wordsOf(line, name);
-  const options = { cwd, env: { ...env, ...settings }, timeout: 60_000 };
+  const options = { cwd, env: { ...env, ...settings }, timeout: 200_000 };
   ran.add(line);
   return (await promisify(execFile)(process.execPath, [file, ...words, ...more], options)).stdout;
 }
@@ -168,13 +167,7 @@ async function start(stack: AsyncDisposableStack, line: string, place: Place): P
     await exited;
   });
   ran.add(line);
-  for await (const said of createInterface(child.stdout as Readable)) {
-    const address = /http:\/\/[^\s,]*[^\s,:]/.exec(said)?.[0];
-    if (address === undefined) continue;
-    child.stdout?.resume();
-    return address;
-  }
-  throw new Error(`${line} ended without an address`);
+  return (await printed(child, /http:\/\/[^\s,]*[^\s,:]/))[0];
 }
 
 describe('commands of the documentation', () => {
@@ -200,7 +193,7 @@ describe('commands of the documentation', () => {
     // It lets in once, and then leads to the page.
     assert.equal((await fetch(shown, { redirect: 'manual' })).status, 302);
     assert.match(await run('console open', { cwd }), /^http:/);
-    assert.match(await advised, /calm|lane/i);
+    assert.match(await advised, /calm|^fleet: /im);
     assert.equal((await fetch(`${url}/-/ready`)).status, 200);
   });
 

@@ -31,7 +31,7 @@ describe('npm run docs', () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'spillway-docs-'));
     const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
     const words = ['scripts/docs.ts', '--out', folder.path];
-    const options = { cwd: root, env, timeout: 280_000 };
+    const options = { cwd: root, env, timeout: 800_000 };
     const { stdout } = await promisify(execFile)(process.execPath, words, options);
     assert.match(stdout, /pages in /);
     const pages = globSync('**/*.html', { cwd: folder.path });
@@ -44,6 +44,12 @@ describe('npm run docs', () => {
         if (!/^[a-z]+:/.test(to)) {
           if (!existsSync(join(folder.path, dirname(page), to))) broken.push(`${page}: ${to}`);
         } else if (name === 'src') foreign.push(`${page}: ${to}`);
+      }
+      for (const [, to = '', id] of text.matchAll(/ href="(?![a-z]+:)([^"#]*)#([^"]+)"/g)) {
+        const target = to === '' ? page : join(dirname(page), to);
+        const file = join(folder.path, target);
+        const isThere = existsSync(file) && readFileSync(file, 'utf8').includes(`id="${id}"`);
+        if (!isThere) broken.push(`${page}: ${to}#${id}`);
       }
       if (!page.startsWith('reference/')) continue;
       const names = text.matchAll(/<h3 id="[^"]*">(\w+)<\/h3>\s*<pre/g);

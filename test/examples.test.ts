@@ -19,7 +19,7 @@ describe('every example', () => {
 
     it(`${example} runs, says something and complains of nothing`, async () => {
       const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-      const options = { cwd: root, env, timeout: 120_000, killSignal: 'SIGKILL' } as const;
+      const options = { cwd: root, env, timeout: 200_000, killSignal: 'SIGKILL' } as const;
       const { stdout, stderr } = await promisify(execFile)(process.execPath, [example], options);
       assert.notEqual(stdout.trim(), '');
       assert.equal(stderr, '');

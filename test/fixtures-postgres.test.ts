@@ -1,17 +1,23 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { PostgresServer } from 'spillway-fixtures/postgres';
+import { printed } from 'spillway-fixtures/printed';
 
-function isAlive(pid: number): boolean {
+async function isListening(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
   try {
-    return process.kill(pid, 0);
+    await once(socket, 'connect');
+    return true;
   } catch {
     return false;
+  } finally {
+    socket.destroy();
   }
 }
 
@@ -23,17 +29,16 @@ describe('the server of a test', () => {
     });
   });
 
-  it('ends with a test that is killed, and leaves no folder', { timeout: 30_000 }, async () => {
+  it('ends with a test that is killed, and leaves no folder', async () => {
     const program = join(import.meta.dirname, 'fixtures', 'mortal-postgres.ts');
     const { NODE_TEST_CONTEXT, ...env } = process.env;
     const stdio = ['ignore', 'pipe', 'inherit'] as const;
     const test = spawn(process.execPath, [program], { env, stdio: [...stdio] });
-    const [line] = await once(test.stdout.setEncoding('utf8'), 'data');
-    const { folder } = JSON.parse(line);
-    const [first = ''] = readFileSync(join(folder, 'data', 'postmaster.pid'), 'utf8').split('\n');
-    const pid = Number(first);
-    assert.ok(isAlive(pid));
+    const [line] = await printed(test, /^\{.*\}$/);
+    const { url, folder } = JSON.parse(line);
+    const port = Number(new URL(url).port);
+    assert.ok(await isListening(port));
     test.kill('SIGKILL');
-    while (isAlive(pid) || existsSync(folder)) await setTimeout(20);
+    while ((await isListening(port)) || existsSync(folder)) await setTimeout(20);
   });
 });

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
-import { mkdtempDisposable, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { Listener } from 'spillway/connect';
+import { scratchFolder } from 'spillway-fixtures/scratch';
 
 const root = dirname(import.meta.dirname);
 
@@ -118,12 +119,12 @@ describe('code in the documentation', () => {
       const { text, language } = blocksOf(page)[Number(number) - 1] ?? {};
       await using upstream = new Listener(createServer((_req, res) => res.end('here')));
       await upstream.start();
-      await using folder = await mkdtempDisposable(join(root, 'test', 'piece-'));
+      await using folder = await scratchFolder('test');
       const file = join(folder.path, `main.${language === 'js' ? 'mjs' : 'ts'}`);
       await writeFile(file, [before, text, after, `console.log('done');`].join('\n'));
       const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...inherited } = process.env;
       const env = { ...inherited, UPSTREAM: upstream.url };
-      const options = { cwd: folder.path, env, timeout: 60_000 };
+      const options = { cwd: folder.path, env, timeout: 200_000 };
       const { stdout } = await promisify(execFile)(process.execPath, [file], options);
       assert.equal(stdout, 'done\n');
     });

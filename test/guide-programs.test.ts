@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
-import { mkdtempDisposable, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { scratchFolder } from 'spillway-fixtures/scratch';
 import { drawAll } from '../scripts/docs/pictures.ts';
 
 const root = dirname(import.meta.dirname);
@@ -47,12 +48,12 @@ describe('every guide', () => {
     if (elsewhere.has(basename(guide)) || parts.includes(guide)) continue;
     for (const [at, { main, worker }] of programsOf(guide).entries()) {
       it(`${guide} has a program ${at + 1} that runs as it is written`, async () => {
-        await using folder = await mkdtempDisposable(join(root, 'test', 'guide-'));
+        await using folder = await scratchFolder('test');
         if (worker !== undefined) await writeFile(join(folder.path, 'worker.ts'), worker);
         const file = join(folder.path, 'main.ts');
         await writeFile(file, main);
         const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-        const options = { cwd: root, env, timeout: 60_000, killSignal: 'SIGKILL' } as const;
+        const options = { cwd: root, env, timeout: 200_000, killSignal: 'SIGKILL' } as const;
         const { stdout, stderr } = await promisify(execFile)(process.execPath, [file], options);
         assert.notEqual(stdout.trim(), '');
         assert.equal(stderr, '');

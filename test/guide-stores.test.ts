@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtempDisposable, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { RedisServer } from 'spillway-fixtures/redis';
 import { requires } from 'spillway-fixtures/requires';
+import { scratchFolder } from 'spillway-fixtures/scratch';
 
 const root = dirname(import.meta.dirname);
 
@@ -18,7 +19,7 @@ function programs(name: string): readonly string[] {
 
 /** A folder from which the packages are found, with these files in it. */
 async function folderWith(t: TestContext, files: Readonly<Record<string, string>>) {
-  const folder = await mkdtempDisposable(join(root, 'packages', 'redis', 'test', 'guide-'));
+  const folder = await scratchFolder('packages/redis');
   t.after(() => folder.remove());
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder.path, name), text);
   return folder.path;
@@ -26,7 +27,7 @@ async function folderWith(t: TestContext, files: Readonly<Record<string, string>
 
 async function run(args: readonly string[], store = 'memory:'): Promise<string> {
   const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
-  const options = { env: { ...env, STORE: store }, timeout: 100_000 };
+  const options = { env: { ...env, STORE: store }, timeout: 200_000 };
   const { stdout } = await promisify(execFile)(process.execPath, args, options);
   return stdout;
 }

@@ -2,19 +2,21 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer, get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Gate, seededRandom } from 'spillway';
 import { Listener } from 'spillway/connect';
+import { freePort } from 'spillway-fixtures/free-port';
+import { scratchFolder } from 'spillway-fixtures/scratch';
 
 const root = dirname(import.meta.dirname);
 const guide = readFileSync(join(root, 'docs', 'guides', 'adopt.md'), 'utf8');
 const programs = [...guide.matchAll(/^## (.+?)$[^#]*?```ts\n([\s\S]*?)```/gm)];
 /** Folders whose packages the programs find, as those of a project would. */
-const homes: Readonly<Record<string, string>> = { 'Your own Fastify': 'packages/http/test' };
+const homes: Readonly<Record<string, string>> = { 'Your own Fastify': 'packages/http' };
 
 async function open(t: TestContext, answer: Parameters<typeof createServer>[1]): Promise<string> {
   const listener = new Listener(createServer(answer as never));
@@ -23,19 +25,11 @@ async function open(t: TestContext, answer: Parameters<typeof createServer>[1]):
   return listener.url;
 }
 
-async function freePort(): Promise<number> {
-  const listener = new Listener(createServer());
-  await listener.start();
-  const { port } = new URL(listener.url);
-  await listener.close();
-  return Number(port);
-}
-
 async function start(t: TestContext, title: string, text: string, upstream: string) {
-  const home = homes[title] ?? 'packages/spillway/test';
-  const file = join(root, home, `guide-${process.pid}-${title.split(/\W/)[0]}.ts`);
+  const folder = await scratchFolder(homes[title] ?? 'packages/spillway');
+  t.after(() => folder.remove());
+  const file = join(folder.path, 'main.ts');
   await writeFile(file, text);
-  t.after(() => rm(file));
   const port = await freePort();
   const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
   const child: ChildProcess = spawn(process.execPath, [file], {
@@ -44,7 +38,7 @@ async function start(t: TestContext, title: string, text: string, upstream: stri
   });
   t.after(() => child.kill('SIGKILL'));
   const url = `http://localhost:${port}`;
-  for (let tries = 0; tries < 300; tries += 1) {
+  while (child.exitCode === null && child.signalCode === null) {
     const isUp = await fetch(`${url}/metrics`).then(
       () => true,
       () => false,
@@ -98,8 +92,14 @@ async function capacityOf(url: string, ms: number): Promise<number> {
   return (good * 1_000) / (performance.now() - startedAt);
 }
 
-/** Share of what can be given that is given when three times as much is asked for. */
-async function shareGiven(url: string): Promise<number> {
+/** With fewer good answers per second, of the upstream's 80, the machine is the bottleneck. */
+const capacityMin = 20;
+
+/**
+ * Goodput at three times the capacity, as a share of the capacity; undefined if the machine is too
+ * busy with other tests to tell.
+ */
+async function shareGiven(url: string): Promise<number | undefined> {
   const before = await capacityOf(url, 600);
   const asked = await askAt(url, 3 * 80, 3_000);
   const others = asked.filter(({ status }) => ![0, 200, 503, 504].includes(status));
@@ -109,7 +109,8 @@ async function shareGiven(url: string): Promise<number> {
   };
   const goodput = asked.filter(isGood).length / 2;
   // The machine may be busy with other tests: then less can be given.
-  return goodput / Math.min(before, await capacityOf(url, 600));
+  const capacity = Math.min(before, await capacityOf(url, 600));
+  return capacity < capacityMin ? undefined : goodput / capacity;
 }
 
 describe('the guide to adopting', () => {
@@ -120,8 +121,16 @@ describe('the guide to adopting', () => {
 
   for (const [, title = '', text = ''] of programs) {
     it(`${title}: starts as it is written, answers, counts, and drains`, async (t) => {
-      const upstream = await open(t, (_req, res) => {
-        setTimeout(() => res.end('42 euros'), 100);
+      const underWay = Promise.withResolvers<void>();
+      const mayAnswer = Promise.withResolvers<void>();
+      let calls = 0;
+      const upstream = await open(t, async (_req, res) => {
+        calls += 1;
+        if (calls === 2) {
+          underWay.resolve();
+          await mayAnswer.promise;
+        }
+        res.end('42 euros');
       });
       const { child, url } = await start(t, title, text, upstream);
       assert.equal(await (await fetch(`${url}/quotes`)).text(), '42 euros');
@@ -129,9 +138,10 @@ describe('the guide to adopting', () => {
       assert.match(numbers, /spillway_lane_finished_total\{lane="quotes"\} \d/);
       assert.match(numbers, /spillway_outbound_calls\w*\{outbound="exchange"\} 1/);
       const last = fetch(`${url}/quotes`);
-      await sleep(50);
+      await underWay.promise;
       const exited = once(child, 'exit');
       child.kill('SIGTERM');
+      mayAnswer.resolve();
       assert.equal(await (await last).text(), '42 euros', 'a request under way is answered');
       assert.deepEqual(await exited, [0, null]);
     });
@@ -146,9 +156,12 @@ describe('the guide to adopting', () => {
       const { url } = await start(t, title, text, upstream);
       const quotes = `${url}/quotes`;
       // A machine that stands still for a second gives less: what lasts shows in another round.
-      let share = 0;
-      for (let round = 0; share < 0.6 && round < 3; round += 1) share = await shareGiven(quotes);
-      assert.ok(share >= 0.6, `${share} of what can be given`);
+      const shares: number[] = [];
+      while (!shares.some((share) => share >= 0.6)) {
+        assert.ok(shares.length < 3, `${shares} of what can be given`);
+        const share = await shareGiven(quotes);
+        if (share !== undefined) shares.push(share);
+      }
     });
   }
 });

@@ -9,6 +9,7 @@ import { basename, dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { build as esbuild } from 'esbuild';
 import { Listener } from 'spillway/connect';
+import { printed } from 'spillway-fixtures/printed';
 import { findProgram } from 'spillway-fixtures/requires';
 import { build as vite } from 'vite';
 
@@ -283,8 +284,7 @@ describe('the published packages', () => {
         await exited;
       },
     };
-    const [line] = await once(exchange.stdout, 'data');
-    const url = /http:\S+:\d+/.exec(String(line))?.[0] ?? '';
+    const [url] = await printed(exchange, /http:\S+:\d+/);
     const there = ['--exchange', 'simulated', '--base-url', url];
     assert.match(await ingest('run', 'BTC-USD', ...there), /3,000 trades in \d+ requests/);
     assert.match(await ingest('verify', ...there), /nothing is missing/);
@@ -347,8 +347,7 @@ describe('the published packages', () => {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const exited = once(child, 'exit');
-    const [line] = await once(child.stdout, 'data');
-    const url = /http:\S+/.exec(String(line))?.[0];
+    const [url] = await printed(child, /http:\S+/);
     assert.deepEqual(await (await fetch(`${url}/words/any`)).json(), { words: 4 });
     assert.deepEqual(await (await fetch(`${url}/hello`)).json(), { hello: 'world' });
     assert.match(

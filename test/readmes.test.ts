@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, mkdtempDisposable, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Listener } from 'spillway/connect';
+import { freePort } from 'spillway-fixtures/free-port';
 import { RedisServer } from 'spillway-fixtures/redis';
 import { requires } from 'spillway-fixtures/requires';
+import { scratchFolder } from 'spillway-fixtures/scratch';
 
 const packages = join(dirname(import.meta.dirname), 'packages');
 const { NODE_OPTIONS, NODE_TEST_CONTEXT, ...env } = process.env;
@@ -21,10 +21,7 @@ async function quickStart(name: string, change: (text: string) => string = (text
   const readme = readFileSync(join(packages, name, 'README.md'), 'utf8');
   const [first, ...rest] = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, text]) => text);
   assert.ok(first, `${name} has a program`);
-  // The copy of a rehearsed release leaves this folder out, which may be made at the same time.
-  const parent = join(packages, name, 'coverage');
-  await mkdir(parent, { recursive: true });
-  const folder = await mkdtempDisposable(join(parent, 'readme-'));
+  const folder = await scratchFolder(`packages/${name}`);
   const main = join(folder.path, 'main.ts');
   await writeFile(main, change(first));
   const worker = rest.find((text) => text?.startsWith('// worker.ts'));
@@ -33,17 +30,9 @@ async function quickStart(name: string, change: (text: string) => string = (text
 }
 
 async function run(main: string, ...words: readonly string[]): Promise<string> {
-  const options = { env, timeout: 60_000 };
+  const options = { env, timeout: 200_000 };
   const { stdout } = await promisify(execFile)(process.execPath, [main, ...words], options);
   return stdout;
-}
-
-async function freePort(): Promise<number> {
-  const listener = new Listener(createServer());
-  await listener.start();
-  const { port } = new URL(listener.url);
-  await listener.close();
-  return Number(port);
 }
 
 /** Starts a program that serves, and waits until it answers. */
@@ -55,7 +44,7 @@ async function serve(t: TestContext, main: string, ...words: readonly string[]) 
   });
   t.after(() => child.kill('SIGKILL'));
   const url = `http://localhost:${port}`;
-  for (let tries = 0; tries < 300 && child.exitCode === null; tries += 1) {
+  while (child.exitCode === null && child.signalCode === null) {
     const answer = await fetch(url).catch(() => undefined);
     if (answer !== undefined) return { child, url };
     await sleep(50);
@@ -105,8 +94,9 @@ describe('the first program of a package README runs as it is written', () => {
     const cookie = 'session=mine';
     const forged = await fetch(`${url}/orders`, { ...order, headers: { ...headers, cookie } });
     assert.equal(forged.status, 403, 'a change with a cookie needs a CSRF token');
+    const exited = once(child, 'exit');
     child.kill('SIGTERM');
-    await once(child, 'exit');
+    await exited;
   });
 
   it('spillway-cli', async (t) => {
@@ -114,7 +104,8 @@ describe('the first program of a package README runs as it is written', () => {
     assert.match(await run(start.main, 'config'), /port +8080/);
     const { child, url } = await serve(t, start.main, 'serve');
     assert.equal(await (await fetch(url)).text(), 'sold');
+    const exited = once(child, 'exit');
     child.kill('SIGTERM');
-    assert.deepEqual(await once(child, 'exit'), [0, null]);
+    assert.deepEqual(await exited, [0, null]);
   });
 });

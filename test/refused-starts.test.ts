@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -78,8 +78,7 @@ describe('a start that is refused ends with one sentence', () => {
       const first = start(app, words);
       t.after(() => first.kill('SIGKILL'));
       first.stderr?.resume();
-      for (;;) {
-        const [message] = await once(first, 'message');
+      for await (const [message] of on(first, 'message', { close: ['exit'] })) {
         if (Object(message).ready === true) break;
       }
       const { code, said } = await refused(app, words);

@@ -19,7 +19,10 @@ after(() => rm(folder, { recursive: true }));
 class Started implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown>;
+  #more = Promise.withResolvers<void>();
   text = '';
+  /** Only what came by stderr: the order of lines of two streams is not known. */
+  errors = '';
 
   constructor(...words: readonly string[]) {
     this.#child = spawn('npm', ['start', '--', ...words], {
@@ -31,6 +34,9 @@ class Started implements AsyncDisposable {
     for (const stream of [this.#child.stdout, this.#child.stderr] as Readable[]) {
       stream.setEncoding('utf8').on('data', (chunk: string) => {
         this.text += chunk;
+        if (stream === this.#child.stderr) this.errors += chunk;
+        this.#more.resolve();
+        this.#more = Promise.withResolvers();
       });
     }
   }
@@ -40,10 +46,8 @@ class Started implements AsyncDisposable {
     for (;;) {
       const found = words.exec(this.text);
       if (found !== null) return found;
-      const more = once(this.#child.stdout as Readable, 'data');
-      const other = once(this.#child.stderr as Readable, 'data');
       const ended = this.#ended.then(() => assert.fail(`ended without ${words}: ${this.text}`));
-      await Promise.race([more, other, ended]);
+      await Promise.race([this.#more.promise, ended]);
     }
   }
 
@@ -261,14 +265,14 @@ describe('npm start', () => {
     await writeFile(join(data, 'fleet'), 'a file where its folder would be');
     await using started = new Started('--data', data, ...ports);
     assert.equal(await started.ended(), 1);
-    assert.match(started.text, /^fleet: EEXIST/m);
-    assert.match(started.text, /fleet did not start; its reason stands above\. .*\n$/);
+    assert.match(started.errors, /^fleet: EEXIST/m);
+    assert.match(started.errors, /fleet did not start; its reason stands above\. .*\n$/);
   });
 
   it('says what it takes', async () => {
     await using wrong = new Started('--nonsense');
     assert.equal(await wrong.ended(), 2);
-    assert.match(wrong.text, /'--nonsense'.*\nnpm start -- --help tells what there is\.\n$/);
+    assert.match(wrong.errors, /'--nonsense'.*\nnpm start -- --help lists all options\.\n$/);
     await using help = new Started('--help');
     assert.equal(await help.ended(), 0);
     assert.match(help.text, /npm start -- --data <folder>/);

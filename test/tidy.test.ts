@@ -28,7 +28,7 @@ const root = dirname(import.meta.dirname);
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const files = globSync('**/*', {
   cwd: root,
-  exclude: (path) => /(^|\/)(node_modules|dist|coverage|\.git)$/.test(path),
+  exclude: (path) => /(^|\/)(node_modules|dist|scratch|\.git)$/.test(path),
 })
   .concat(globSync('.ci/*', { cwd: root }))
   .filter((path) => statSync(join(root, path)).isFile())

@@ -1,4 +1,4 @@
-// Express as it comes: everybody is let in, everything runs on the event loop.
+// Plain Express: every request is admitted, and everything runs on the event loop.
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { spin } from '../pool/tasks.ts';

@@ -1,4 +1,4 @@
-// The same by piscina, cockatiel, bottleneck and prom-client, with the same numbers.
+// The same app with piscina, cockatiel, bottleneck and prom-client, with the same numbers.
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import Bottleneck from 'bottleneck';

@@ -1,5 +1,5 @@
-// The service that all of them call: it works on ten calls at once, 400 ms each, in the order in
-// which they came, also for callers that have gone meanwhile, as a database does.
+// The service that all apps call: it serves ten calls at once, 400 ms each, in order of arrival.
+// Like a database it also serves calls whose callers have left.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Gate } from 'spillway';

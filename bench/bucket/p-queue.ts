@@ -1,7 +1,7 @@
 import PQueue from 'p-queue';
 import type { Take } from '../bucket.ts';
 
-/** A second's worth at the start of each second. */
+/** Starts the calls of a whole second at the start of each second. */
 export function openWindow(ratePerSecond: number): Take {
   const queue = new PQueue({ interval: 1_000, intervalCap: ratePerSecond });
   return () => queue.add(start);

@@ -1,4 +1,4 @@
-// Ten services with fifty lanes each that are in use, below one folder: what a console looks at.
+// Ten services with fifty busy lanes each, below one folder, for a console to show.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

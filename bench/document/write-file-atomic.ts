@@ -4,7 +4,7 @@ import { lock } from 'proper-lockfile';
 import writeFileAtomic from 'write-file-atomic';
 import { initial, type Subject, type Value } from '../document.ts';
 
-/** The two as they are used together; callers queue in memory, so none polls for the lock file. */
+/** Both packages as people combine them; callers queue in memory, so none polls the lock file. */
 export async function subject(folder: string): Promise<Subject> {
   const path = join(folder, 'value.json');
   const read = async (): Promise<Value> => JSON.parse(await readFile(path, 'utf8'));

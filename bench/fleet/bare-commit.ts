@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { median } from '../contest.ts';
 
-/** Milliseconds between two: about as often as the server commits. */
+/** Milliseconds between two commits: about as often as the server commits. */
 const pauseMs = 8;
 
-/** The least that anything durable needs: SQLite alone, one row of a task, one fsync. */
+/** The minimum for a durable change: SQLite alone, one row of a task, one fsync. */
 export async function contestant(run: string, quick: boolean): Promise<Record<string, number>> {
   if (!run.includes('a second')) return {};
   await using folder = await mkdtempDisposable(join(tmpdir(), 'fleet-bench-'));

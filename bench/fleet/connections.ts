@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-/** One request at a time on a connection that is kept. */
+/** A keep-alive connection with one request at a time. */
 class Connection {
   readonly socket: Socket;
   #heard = '';
@@ -13,7 +13,7 @@ class Connection {
     socket.on('close', () => this.#answer?.reject(new Error('the server closed the connection')));
   }
 
-  /** False once the server has closed it, as it does when nothing comes for a while. */
+  /** False once the server has closed it, which it does after some idle time. */
   get isOpen(): boolean {
     return this.socket.readable && this.socket.writable;
   }
@@ -43,7 +43,7 @@ class Connection {
 
 const openedAtOnce = 100;
 
-/** Connections that are kept between requests, as a proxy in front of a server keeps them. */
+/** A pool of keep-alive connections, such as a proxy in front of a server has. */
 export class Connections implements Disposable {
   readonly #port: number;
   readonly #idle: Connection[] = [];
@@ -60,10 +60,10 @@ export class Connections implements Disposable {
     return await used.post(path, body).finally(() => this.#idle.push(used));
   }
 
-  /** Opens as many as are needed for so many requests at the same moment. */
+  /** Opens enough connections for this many requests at the same moment. */
   async open(count: number): Promise<void> {
     const missing = Math.max(0, count - this.#idle.filter(({ isOpen }) => isOpen).length);
-    // Some at a time: a server takes up only so many that have just come.
+    // A few at a time: the server's backlog for new connections is bounded.
     for (let left = missing; left > 0; left -= openedAtOnce) {
       const some = Array.from({ length: Math.min(left, openedAtOnce) }, () => this.#open());
       this.#idle.push(...(await Promise.all(some)));

@@ -12,8 +12,8 @@ export const endpoints = ['beat', 'request_version', 'update_task', 'request_tas
 export type Endpoint = (typeof endpoints)[number];
 
 /**
- * Requests a second of 9,423 workers, as published: the last one is the peak of a burst, as nothing
- * else is said of it.
+ * Requests per second of 9,423 workers, as published. The last one is taken for the peak of a
+ * burst, since the source does not explain it.
  */
 const mix: readonly (readonly [Endpoint, number])[] = [
   ['beat', 83],
@@ -22,7 +22,7 @@ const mix: readonly (readonly [Endpoint, number])[] = [
   ['request_task', 20],
 ];
 
-/** Pairs of one batch; they favour nobody, so that no test ends. */
+/** Results of one batch of game pairs; they favour neither side, so that no test ends. */
 const batchPairs = [1, 3, 4, 3, 1];
 
 /** The answer that the server gives to a request, as far as the bench reads it. */
@@ -35,7 +35,7 @@ interface Answer {
   readonly run?: object;
 }
 
-/** True if a request got what it asked for: a refusal is quick, and must not pass for an answer. */
+/** True if a request was fulfilled: refusals are quick and must not count as answers. */
 const isDone: Readonly<Record<Endpoint, (answer: Answer) => boolean>> = {
   beat: ({ task_alive }) => task_alive === true,
   request_version: ({ version }) => version !== undefined,
@@ -43,15 +43,15 @@ const isDone: Readonly<Record<Endpoint, (answer: Answer) => boolean>> = {
   request_task: ({ run }) => run !== undefined,
 };
 
-/** Workers that take turns in what they send; those that ask for tasks have none. */
+/** Workers that take turns in sending requests. */
 export class Workers {
   readonly #connections: Connections;
   readonly #tasks: readonly SeededTask[];
   readonly #random = seededRandom(3);
   readonly #batches: Uint32Array;
-  /** Their last task is over when they ask again, so that the number of active ones stays. */
+  /** Workers that end their last task before they ask again, so that as many stay active. */
   readonly #askers: readonly string[];
-  /** Workers that ask all at once. */
+  /** Workers that all ask at the same moment. */
   readonly #crowd: readonly string[];
   #asker = 0;
   #sender = 0;
@@ -79,13 +79,13 @@ export class Workers {
     return 1 - given.length / ended.length;
   }
 
-  /** Sends the next request of the mix; which it was, and what it took the server, in us. */
+  /** Sends the next request of the mix; returns its kind and the server's time for it, in us. */
   async next(): Promise<{ readonly endpoint: Endpoint; readonly us: number }> {
     const endpoint = this.#endpoint();
     return { endpoint, us: await this.send(endpoint) };
   }
 
-  /** Sends one request; gives what it took the server, in us. */
+  /** Sends one request; returns the server's time for it, in us. */
   async send(endpoint: Endpoint): Promise<number> {
     const answer = await this.#ask(endpoint, this.#body(endpoint));
     if (!isDone[endpoint](answer)) throw new Error(`${endpoint}: ${JSON.stringify(answer)}`);
@@ -131,7 +131,7 @@ export class Workers {
     return JSON.stringify(endpoint === 'beat' ? named : { ...named, stats: this.#played(at) });
   }
 
-  /** All that a worker has played after one more batch. */
+  /** The results of a worker after one more batch. */
   #played(at: number): object {
     const batches = (this.#batches[at] as number) + 1;
     this.#batches[at] = batches;

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 
 let insideMs = 0;
 
-/** The least that any limiter with service times needs: a permit, and the time twice. */
+/** The minimum work of a limiter that measures service times: a permit, and two clock reads. */
 class Permit implements Disposable {
   readonly #startedAt = performance.now();
 
@@ -15,7 +15,7 @@ function enter(): Promise<Permit> {
   return Promise.resolve(new Permit());
 }
 
-/** Limits nothing, so it is no peer: it shows what a pass costs at the very least. */
+/** Limits nothing, so it is no peer: it shows the minimum cost of a pass. */
 export async function passes(work: () => Promise<void>, count: number): Promise<void> {
   for (let i = 0; i < count; i += 1) {
     const permit = await enter();

@@ -3,7 +3,7 @@ import type { Open } from '../http.ts';
 
 const refusal = { ok: false, error: { code: 'FULL', message: 'the server is busy' } };
 
-/** Fastify as it comes, with a refusal written by hand. */
+/** Fastify with its defaults, and a refusal written by hand. */
 export const bare: Open = async (declare) => {
   const app = fastify();
   app.get('/full', {

@@ -16,7 +16,7 @@ const cases: Readonly<Record<string, { readonly processes: number; readonly isSq
     'all cores busy, 4 processes on Postgres': { processes: 4, isSqlite: false },
   };
 
-/** The rate of a client that has to share its cores with others at the same priority. */
+/** Measures the rate of a client that shares its cores with programs of the same priority. */
 export const busyRuns: readonly Run[] = Object.keys(cases).map((name) => ({
   name,
   rounds: 1,
@@ -56,7 +56,7 @@ export async function keepsItsRate(
   };
 }
 
-/** A process that uses a core for as long as it is there. */
+/** Starts a process that keeps one core busy until it is disposed. */
 function burner(priority: number): Disposable {
   const child: ChildProcess = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
   setPriority(child.pid as number, priority);

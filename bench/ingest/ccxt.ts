@@ -25,7 +25,7 @@ interface CcxtTrade {
 
 const attemptsMax = 10;
 
-/** One exchange object of ccxt, which keeps the rate by itself and tries nothing again. */
+/** One exchange object of ccxt, which keeps the rate itself and never retries. */
 export async function withCcxt(): Promise<Pipeline> {
   const name = 'ccxt';
   const { default: ccxt } = (await import(name)) as { readonly default: Ccxt };
@@ -54,7 +54,7 @@ export async function withCcxt(): Promise<Pipeline> {
   });
 }
 
-/** True if somebody has installed it. */
+/** True if ccxt is installed. */
 export function hasCcxt(): boolean {
   try {
     import.meta.resolve('ccxt');

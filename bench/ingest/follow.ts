@@ -86,7 +86,7 @@ class ParquetWatch {
     for (const name of names) {
       if (!name.endsWith('.parquet') || this.#seen.has(name)) continue;
       this.#seen.add(name);
-      // A file that is gone again was there for less than a look.
+      // The file was removed between the listing and this look.
       this.bytes += (await stat(join(this.#folder, name)).catch(() => ({ size: 0 }))).size;
     }
     this.bytesOfFirst ||= this.bytes;

@@ -4,12 +4,12 @@ import { setPriority } from 'node:os';
 import type { Harvesting, Pipeline } from '../ingest.ts';
 import { endWithParent, program } from './simulation.ts';
 
-/** An exchange that answers in 3 s on average may take more for its first answer than is usual. */
+/** Generous, since the simulated exchange takes 3 s for an answer on average. */
 const patience: readonly string[] = ['--first-answer-seconds', '60'];
 
 /** `ingest run`, as it is installed and with nothing tuned. */
 export const ours: Pipeline = {
-  // A command: there is nothing to keep in order but the line that runs it.
+  // The user writes only the command line.
   codeLines: 1,
   async begin({ url, ratePerSecond, folder, store, leaseSeconds, ...others }) {
     const { product = 'BTC-USD', priority = 0 } = others;

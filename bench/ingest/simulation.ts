@@ -10,17 +10,17 @@ export const program: string = join(
   ...['..', '..', 'apps', 'ingest', 'bin', 'ingest.js'],
 );
 
-/** Ends a child with this process, also where that is ended before it could do so. */
+/** Ends a child when this process ends, even if this process is killed. */
 export function endWithParent(child: ChildProcess): void {
   const end = () => void child.kill('SIGKILL');
   process.once('exit', end);
   child.once('exit', () => process.off('exit', end));
 }
 
-/** Steps of priority that the exchange has above those who ask it. */
+/** Steps of `nice` by which the exchange has priority over its clients. */
 const prioritySteps = 10;
 
-/** Counts of the exchange. */
+/** Counts that the exchange keeps. */
 export interface Counted {
   readonly requests: number;
   readonly refused: number;
@@ -40,7 +40,7 @@ export interface RateShare {
 /** An exchange in a process of its own, with a higher priority; it ends with this one. */
 export class Simulation implements AsyncDisposable {
   readonly url: string;
-  /** Priority of all who are to have less than the exchange. */
+  /** Priority for the clients, which is lower than that of the exchange. */
   readonly clientPriority: number;
   readonly #child: ChildProcess;
 
@@ -49,7 +49,7 @@ export class Simulation implements AsyncDisposable {
     this.#child = child;
     const own = getPriority();
     const isRaised = getPriority(child.pid) < own;
-    // A plain user cannot take priority, and can give it up: then the clients have less.
+    // A plain user cannot raise a priority but can lower one: then the clients get a lower one.
     this.clientPriority = isRaised ? own : Math.min(19, own + prioritySteps);
   }
 
@@ -58,7 +58,7 @@ export class Simulation implements AsyncDisposable {
   }
 
   static async of(products: readonly string[], ...words: readonly string[]): Promise<Simulation> {
-    // By `nice`, so that all of its threads have it; it goes on where that is not permitted.
+    // `renice` covers all threads of the process; where it is not permitted, the run goes on.
     const raise = ['-n', String(-prioritySteps), process.execPath];
     const all = [...raise, program, 'exchange', ...products, '--port', '0', ...words];
     const child = spawn('nice', all, { stdio: ['ignore', 'pipe', 'ignore', 'ipc'] });
@@ -72,7 +72,7 @@ export class Simulation implements AsyncDisposable {
     return (await answer.json()) as Counted;
   }
 
-  /** Counts the requests of a while, after the first has come and a warm-up is over. */
+  /** Counts requests for some time, after the first request and a warm-up. */
   async shareOf(warmUpMs: number, windowMs: number): Promise<RateShare> {
     while ((await this.counted()).requests === 0) await setTimeout(10);
     await setTimeout(warmUpMs);

@@ -1,5 +1,5 @@
-// Limits of others, written from their published descriptions, as yardsticks: the algorithm and its
-// default numbers, without what surrounds it.
+// Adaptive limits of other libraries, written from their published descriptions for comparison:
+// only the algorithms, with their default numbers.
 import type { Limit, Sample } from 'spillway';
 
 const sizeMax = 200;
@@ -41,7 +41,7 @@ export class Vegas implements Limit {
   }
 }
 
-/** Gradient2 of the same: a long average of the latency against that of windows of a second. */
+/** Gradient2 of the same library: compares a long average of latency with that of one second. */
 export class Gradient2 implements Limit {
   readonly sizeMax: number = sizeMax;
   #size = 20;

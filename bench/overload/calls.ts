@@ -3,7 +3,7 @@ import { Dependency, type Health } from 'spillway-fixtures/overload';
 import type { Call } from './case.ts';
 import type { ServerSettings, Written } from './settings.ts';
 
-/** Work of a route, and the numbers that a contender should guard it with, if there are any. */
+/** A route's work, and the numbers by which a contender should guard it, if any. */
 export interface CallRoute {
   readonly path: string;
   readonly work: (signal: AbortSignal) => Promise<unknown>;
@@ -14,8 +14,8 @@ export interface CallRoute {
 export const calls: Call[][] = [];
 
 /**
- * The routes with a dependency of their own, `/calls/0` and on. The health of the dependencies is
- * told by messages.
+ * The routes with a dependency of their own, `/calls/0` and on. Messages from the parent set the
+ * health of the dependencies.
  */
 export function callRoutes(settings: ServerSettings): CallRoute[] {
   process.setMaxListeners(0);
@@ -35,12 +35,12 @@ export function callRoutes(settings: ServerSettings): CallRoute[] {
   });
 }
 
-/** Share of its time by which a call may be shorter, to make up for calls that ended late. */
+/** Share by which a call may be shortened to make up for calls that ended late. */
 const aheadMost = 1 / 20;
 
 /**
- * A clock whose timers are right in the mean: each is set as much sooner as those before it were
- * late, or a place of 40 ms would lose three of 100 calls to timers. It notes what it is asked for.
+ * A clock whose timers are right on average: each is set earlier by the lateness of those before.
+ * Otherwise a server of 40 ms would lose 3 of 100 calls to late timers. It records all durations.
  */
 function punctualClock(begun: Call[]): Clock {
   let owedMs = 0;
@@ -59,5 +59,5 @@ function punctualClock(begun: Call[]): Clock {
   };
 }
 
-/** A signal for contenders that tell their handlers nothing. */
+/** A signal that never aborts, for contenders that give their handlers none. */
 export const never: AbortSignal = new AbortController().signal;

@@ -10,11 +10,11 @@ export interface Running {
   report(): Promise<Report>;
 }
 
-/** Account of a server's process since it listens. */
+/** Measurements of a server's process since it began to listen. */
 export interface Report {
   /** Processor time, in milliseconds. */
   readonly cpuMs: number;
-  /** Lateness of its event loop: 99 of 100 turns were less late. */
+  /** The 99th percentile of its event-loop delay, in milliseconds. */
   readonly lateMs: number;
   /** Calls of each route's dependency: when each was begun, and how long it takes. */
   readonly calls: readonly (readonly Call[])[];
@@ -22,7 +22,7 @@ export interface Report {
 
 export type Call = readonly [at: number, ms: number];
 
-/** The contenders. Ours has lanes with the numbers that somebody wrote. */
+/** The contenders. `ours` has lanes with the written numbers. */
 export const kinds = ['ours', 'bare', 'under-pressure', 'piscina'] as const;
 
 /** The contender that a case measures. */
@@ -35,7 +35,7 @@ export interface Contender {
 /** One run of the bench. */
 export interface Case {
   readonly run: Run;
-  /** True if our server has lanes whose numbers are right; else nothing is tuned. */
+  /** True if our server has lanes whose numbers are right; otherwise nothing is tuned. */
   readonly isTuned: boolean;
   measure(contender: Contender, quick: boolean): Promise<Record<string, number>>;
 }

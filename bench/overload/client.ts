@@ -6,7 +6,7 @@ export interface Ended {
   readonly ms: number;
 }
 
-/** One connection that asks one thing at a time: no more of HTTP than the servers here speak. */
+/** A connection with one request at a time, and only the HTTP that these servers need. */
 class Connection {
   readonly #socket: Socket;
   #text = '';
@@ -17,7 +17,7 @@ class Connection {
     localAddress: string | undefined,
     gone: (connection: Connection) => void,
   ) {
-    // An address of its own costs a port that stays taken for a minute.
+    // A client address of its own costs a port, which stays taken for a minute.
     const from = localAddress === undefined ? {} : { localAddress };
     this.#socket = connect({ port, host: '127.0.0.1', noDelay: true, ...from });
     this.#socket.setEncoding('latin1');
@@ -35,7 +35,7 @@ class Connection {
     this.#socket.write(request);
   }
 
-  /** As a client does that gave up, since nobody could tell apart two answers on one connection. */
+  /** Closes the connection of a client that gave up: its late answer must not pass for another. */
   destroy(): void {
     this.#answered = undefined;
     this.#socket.destroy();
@@ -56,7 +56,7 @@ class Connection {
   }
 }
 
-/** Asks a server over a bounded number of connections, and waits no longer than its patience. */
+/** Sends requests over a bounded number of connections, each with a time limit. */
 export class Client {
   readonly #port: number;
   readonly #connectionsMax: number;

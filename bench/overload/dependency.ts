@@ -1,11 +1,11 @@
 import { dependencyMs, dependencyPlaces } from './settings.ts';
 
-/** From so many on it refuses to work, after a while: a database out of connections. */
+/** From this many calls on it fails them after a while, as a database without connections does. */
 const insideMax = 10 * dependencyPlaces;
-/** From so many times its places on, those inside are in each other's way: less gets done. */
+/** Beyond this multiple of its places, calls in flight slow each other down. */
 const thrashing = 3;
 
-/** A thing that others call: quick while it has places, slower beyond, failing at last. */
+/** A dependency: quick while it has places, slower beyond, and failing in the end. */
 export class Dependency {
   #inside = 0;
 

@@ -6,7 +6,7 @@ import * as settings from './settings.ts';
 const beatEveryMs = 20;
 const connectionsMax = 2_000;
 
-/** Outcome of a stretch of load. */
+/** Result of a period of load. */
 export interface Outcome {
   /** Answers in time, per second. */
   readonly goodput: number;
@@ -15,33 +15,32 @@ export interface Outcome {
   /** Shares of the requests that got a good answer, and that were refused. */
   readonly served: number;
   readonly refused: number;
-  /** Times of requests that were let in; one that gave up took all of its patience. */
+  /** Times of admitted requests; one whose client gave up counts with the client's time limit. */
   readonly admittedMs: number;
-  /** Times until it was known that no answer comes: refused, failed or given up. */
+  /** Times until a client knew that it gets no answer: refused, failed or given up. */
   readonly refusedMs: number;
   readonly beatMs: number;
-  /** Moments between which requests were counted. */
+  /** Start and end of the period in which requests were counted. */
   readonly from: number;
   readonly to: number;
 }
 
 /**
- * Sends at a constant rate, whatever comes back: as many clients as there are in the world do not
- * wait for each other. Arrivals are as random as theirs, but the same for each server. All times
- * are of the 99th of 100.
+ * Sends at a constant rate, whatever comes back, since independent clients do not wait for each
+ * other. Arrivals are random, but the same for each server. All times are 99th percentiles.
  */
 export async function load(options: {
   readonly port: number;
   readonly path: string;
   readonly ratePerSecond: number;
-  /** Not counted: the server takes up its stride. */
+  /** Warm-up that does not count. */
   readonly warmMs: number;
   readonly ms: number;
-  /** Patience of a client, in milliseconds. @default 500 */
+  /** Time after which a client gives up, in milliseconds. @default 500 */
   readonly patienceMs?: number | undefined;
   /** Address from which the clients come. @default any */
   readonly address?: string | undefined;
-  /** True if a trivial route is asked all the while. @default false */
+  /** True if a trivial route gets requests, too, all the time. @default false */
   readonly beats?: boolean | undefined;
   /** Seed of the arrivals. @default 1 */
   readonly seed?: number | undefined;
@@ -87,7 +86,7 @@ export async function load(options: {
   return {
     goodBySecond,
     served: share(isGood),
-    // Work that was begun and cut at its deadline was not refused.
+    // A request cut off at its deadline was admitted, so it does not count as refused.
     refused: share(({ status }) => status === 503 || status === 429),
     goodput: (results.filter(isGood).length * 1_000) / ms,
     admittedMs: p99(admitted.length > 0 ? admitted : [{ ms: patienceMs }]),

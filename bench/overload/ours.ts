@@ -5,7 +5,7 @@ import { callRoutes } from './calls.ts';
 import { Dependency } from './dependency.ts';
 import { dependencyPlaces, patienceMs, type ServerSettings, workers } from './settings.ts';
 
-/** One task for each worker and one that is already with it when it is done. */
+/** For each worker one running task, and one that is already there when it ends. */
 export const cpuRunMax: number = 2 * workers;
 export const cpuQueueMax = 4;
 
@@ -40,7 +40,7 @@ export async function open({ iterations }: ServerSettings): Promise<number> {
   return await listen(server);
 }
 
-/** The server as it comes; a lane has the numbers that somebody wrote, and nothing else. */
+/** The server with its defaults; its lanes have the written numbers and nothing else. */
 export async function openUntuned(settings: ServerSettings): Promise<number> {
   const server = await createServer();
   const { app } = server;

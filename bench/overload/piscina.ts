@@ -14,12 +14,12 @@ import { callRoutes } from './calls.ts';
 import { cpuQueueMax, cpuRunMax } from './ours.ts';
 import { type ServerSettings, type Written, workers } from './settings.ts';
 
-/** Numbers of a route for which nobody wrote any: those that `createServer` has as bounds. */
+/** Numbers for a route without written ones: the default bounds of `createServer`. */
 const usual: Written = [256, 2_048, 20_000];
 
 /**
- * Fastify with the work on threads and a queue as short as ours, without which it never refuses;
- * calls go through a bulkhead and a time-out with the same numbers as our lanes.
+ * Fastify with the work on threads. Without a queue as short as ours it would never refuse. Calls
+ * go through a bulkhead and a time-out with the same numbers as our lanes.
  */
 export async function open(settings: ServerSettings): Promise<number> {
   const app = Fastify();

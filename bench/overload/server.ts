@@ -1,4 +1,4 @@
-// The program of one contender's server: opens it with what the first message says.
+// The program of one contender's server: opens it with the settings in the first message.
 import { once } from 'node:events';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { calls } from './calls.ts';

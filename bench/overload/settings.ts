@@ -10,10 +10,10 @@ import { spin } from '../pool/tasks.ts';
 export const workers = 1;
 /** Processor time of one request to the CPU-heavy route. */
 export const cpuMs = 10;
-/** The dependency serves so many at once, each in so long, before it gets slower. */
+/** Calls that the dependency serves at once, and the time of each, before it slows down. */
 export const dependencyPlaces = 8;
 export const dependencyMs = 80;
-/** Patience of a client, in milliseconds; a later answer is of no use. */
+/** Time limit of a client, in milliseconds; a later answer does not count. */
 export const patienceMs = 500;
 
 /** Capacity of each route, in requests per second. */
@@ -22,7 +22,7 @@ export const capacityOf: Readonly<Record<string, number>> = {
   dependency: (dependencyPlaces * 1_000) / dependencyMs,
 };
 
-/** A dependency that others call: how many at once, for how long each. */
+/** A dependency: how many calls it serves at once, and the time of each. */
 export type Service = Pick<DependencyOptions, 'places' | 'serviceMs' | 'shape'>;
 /** Numbers for a lane as people write them. */
 export type Written = readonly [limit: number, queueMax: number, deadlineMs: number];
@@ -35,18 +35,18 @@ export interface ServerSettings {
   readonly calls: readonly CallSettings[];
 }
 
-/** A dependency, and the numbers that a route to it has; undefined as a contender comes. */
+/** A dependency, and the numbers of the route to it; undefined for a contender's defaults. */
 export interface CallSettings {
   readonly service: Service;
   readonly written?: Written | undefined;
 }
 
-/** Lateness of an event loop that was watched with the usual 10 ms: that of 99 of 100 turns. */
+/** The 99th percentile of the event-loop delay, sampled every 10 ms as is usual. */
 export function latenessOf(delay: ReturnType<typeof monitorEventLoopDelay>): number {
   return Math.max(0, delay.percentile(99) / 1e6 - 10);
 }
 
-/** Turns of `spin` for a time, by the quickest of many short tries: others were disturbed. */
+/** Turns of `spin` that take a given time, by the quickest of many short tries. */
 export function iterationsFor(ms: number): number {
   const tried = 100_000;
   let quickestMs = Infinity;
@@ -56,6 +56,6 @@ export function iterationsFor(ms: number): number {
     result ^= spin(tried);
     quickestMs = Math.min(quickestMs, performance.now() - startedAt);
   }
-  // The result is needed, or the optimiser may leave out the work.
+  // Uses the result, or the optimiser may remove the work.
   return Math.round((tried * ms) / quickestMs) + (result & 0);
 }

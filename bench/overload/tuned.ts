@@ -20,8 +20,8 @@ const figures = [
 ];
 
 /**
- * A handler that computes, and one that calls something which breaks down itself when asked too
- * much, each with a lane of its own whose numbers are right.
+ * A handler that computes, and one that calls a dependency which fails under too much load, each
+ * with a lane of its own whose numbers are right.
  */
 export const tuned: readonly Case[] = ['cpu', 'dependency'].map((name) => ({
   run: { name, rounds: 1, figures, together: name === 'dependency' },
@@ -58,7 +58,7 @@ function figuresOf(outcomes: ReadonlyMap<number, Outcome>): Record<string, numbe
   };
 }
 
-/** Until the server has got over what came before, and has done this five times in a row. */
+/** Waits until five requests in a row succeed, at most 3 s: then the server has recovered. */
 async function calm(port: number, path: string): Promise<void> {
   const client = new Client(port, 1, 2_000);
   const until = performance.now() + 3_000;

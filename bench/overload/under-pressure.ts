@@ -4,7 +4,7 @@ import { spin } from '../pool/tasks.ts';
 import { addCallRoutes, addRoutes, listen } from './bare.ts';
 import { cpuMs, type ServerSettings } from './settings.ts';
 
-/** Refuses while the event loop is late; asked more often than by default, which suits it. */
+/** Refuses while the event loop is late; it samples more often than by default, to its benefit. */
 export async function open(settings: ServerSettings): Promise<number> {
   const app = Fastify();
   await app.register(underPressure, {

@@ -1,4 +1,4 @@
-// The cases of the server as it comes, with nothing configured.
+// The cases of a server without any configuration.
 import { setTimeout } from 'node:timers/promises';
 import type { Health } from 'spillway-fixtures/overload';
 import { atLeast, atMost } from '../contest.ts';
@@ -6,7 +6,7 @@ import { address, type Case, figure, mean } from './case.ts';
 import { load } from './load.ts';
 import { capacityOf, type Service } from './settings.ts';
 
-/** The dependency of the server as it comes: 100 calls a second. */
+/** The dependency of the server without configuration: 100 calls per second. */
 const usual: Service = { places: 8, serviceMs: 80, shape: 'exponential' };
 const usualCapacity = 100;
 const patienceMs = 1_000;
@@ -93,10 +93,10 @@ const troubles: readonly { health: Health; name: string; seconds: number }[] = [
 ];
 const before = 'goodput before';
 const back = 'goodput from the third second after it, of that before';
-/** Dependencies of ours in each trouble, since one alone says too little about a few seconds. */
+/** Dependencies for each kind of trouble: one alone gives too few samples in a few seconds. */
 const copies = 3;
 
-/** Dependencies in trouble, at three times the load, and how much is served again after it. */
+/** Dependencies in trouble at three times the load, and the share that is served afterwards. */
 const recovery: Case = {
   run: {
     name: 'a dependency in trouble',
@@ -118,7 +118,7 @@ const recovery: Case = {
     const warmMs = quick ? 3_000 : 6_000;
     const measured = all.map(async ({ health, name, seconds }, at) => {
       const troubleS = quick ? 6 : seconds;
-      // Those who come last meet nobody who comes after them, so their second does not count.
+      // The last second does not count: no later arrivals compete with its requests.
       const ms = 1_000 * (beforeS + troubleS + 3 + afterS + 1);
       const ratePerSecond = 3 * usualCapacity;
       const path = `/calls/${at}`;

@@ -1,4 +1,4 @@
-// Lanes with numbers as people write them, before services of 25 calls a second.
+// Lanes with numbers as people write them, in front of services of 25 calls per second.
 import { Lane } from 'spillway';
 import { writtenLanes } from 'spillway-fixtures/overload';
 import { atLeast, atMost } from '../contest.ts';
@@ -24,9 +24,9 @@ const loads = [
 ];
 const isOver = (times: number) => times > 1;
 
-/** Requests a second of all windows that are open at once, so that no process is the limit. */
+/** Upper bound on the load of all windows at a time, so that no process is the bottleneck. */
 const rateMax = 4_500;
-/** Share of the time that peers are measured: they are too far off for it to matter. */
+/** Peers are measured for this share of our time: they are too far off for it to matter. */
 const peerShare = 1 / 3;
 
 const services = [
@@ -52,9 +52,9 @@ const impatient: Setup = {
 };
 
 /**
- * All windows have a lane and a dependency of their own, and run beside each other: they mostly
- * wait. Ours is measured with each setting, cockatiel with each third one, and the two that know
- * neither queue nor deadline once for each service.
+ * Each window has a lane and a dependency of its own. All run at the same time, since they mostly
+ * wait. Ours is measured with every setting, cockatiel with every third one, and the two peers
+ * without queue and deadline once for each service.
  */
 export const written: Case = {
   run: {
@@ -88,7 +88,7 @@ export const written: Case = {
         const share = contender.kind === 'ours' ? 1 : peerShare;
         const ms = quick ? 5_000 : seconds * 1_000 * share;
         const window = { port, path: `/calls/${at}`, ratePerSecond, patienceMs, warmMs, ms };
-        // A server has a limit for the connections of one address.
+        // The server limits connections per address, so clients use several addresses.
         const client = { address: address(contender, at), seed: at + 1 };
         const weight = Math.ceil(ratePerSecond);
         return rates.run(() => load({ ...window, ...client }), { weight });
@@ -104,7 +104,7 @@ export const written: Case = {
   },
 };
 
-/** One lane before one dependency at one load. */
+/** One lane in front of one dependency at one load. */
 interface Window {
   readonly setup: Setup;
   readonly lane: Written | undefined;
@@ -114,7 +114,7 @@ interface Window {
 function windowsFor({ kind }: Contender, quick: boolean): Window[] {
   const sample = setups.filter(({ name }) => name === '10 x 400 ms exponential');
   const all = [impatient, ...(quick ? sample : setups)];
-  // Long ones first, so that no core is idle at the end.
+  // The longest first, so that no core is idle at the end.
   const sorted = all.toSorted((a, b) => b.service.serviceMs - a.service.serviceMs);
   return sorted.flatMap((setup) => {
     const thirds = setup.lanes.filter((_, at) => at % 3 === 0);
@@ -126,7 +126,7 @@ function windowsFor({ kind }: Contender, quick: boolean): Window[] {
 interface Result {
   readonly name: string;
   readonly times: number;
-  /** Percentages of the possible that was good, and of the requests that were refused. */
+  /** Good answers in % of what was possible, and refusals in % of the requests. */
   readonly share: number;
   readonly refused: number;
   /** Words for a window that missed its target. */
@@ -168,8 +168,8 @@ function placesOf({ places }: Service, [limit]: Written = [places, 0, 0]): numbe
 }
 
 /**
- * Good answers a second that the service times of the window allow: each place works all the time,
- * and no call has to wait. Calls that take longer than their client or the deadline are in vain.
+ * Good answers per second that the service times of the window allow if each place is always busy
+ * and no call waits. Calls longer than the deadline or their client's time limit are in vain.
  */
 function possible(
   { from, to }: Outcome,
@@ -178,7 +178,7 @@ function possible(
 ): number {
   const places = placesOf(service, lane);
   const withinMs = Math.min(patienceMs, lane?.[2] ?? Infinity);
-  // A call that is cut gives its permit back, though the service goes on with it.
+  // A call that is cut off returns its permit, although the service goes on with it.
   const heldMsMax = places < service.places ? withinMs : Infinity;
   const served = calls.filter(([at]) => at >= from && at < to).map(([, ms]) => ms);
   const heldMs = served.reduce((sum, ms) => sum + Math.min(ms, heldMsMax), 0);

@@ -8,9 +8,9 @@ export interface Compared {
   readonly meanwhile: number;
 }
 
-/** Stretches in turns, so that a noisy second of the machine hits both sides. */
+/** Periods alternate, so that a noisy second of the machine hits both sides. */
 const turns = 6;
-/** Requests before anything counts: code that is new to the machine is slow on both sides. */
+/** Warm-up requests that do not count: code that is not compiled yet is slow on both sides. */
 const warmUps = 20;
 
 /**
@@ -35,7 +35,7 @@ export async function besideTraining(served: Served, count: number): Promise<Com
   return { times: p95(training) / p95(idle), meanwhile: (100 * cpuMs) / tookMs };
 }
 
-/** The same beside the replacing of workers, which one of two servers does all the time. */
+/** The same requests while one of two servers keeps replacing its workers. */
 export async function besideReplacing(
   [calm, restless]: readonly [Served, Served],
   count: number,

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { openModel } from './model.ts';
 
-/** A server as people write it first: one model on the event loop, or a pool. */
+/** The obvious server: one model on the event loop, or a pool. */
 const [kind = 'loop'] = process.argv.slice(2);
 const workers = Math.max(1, Math.min(4, availableParallelism() - 1));
 

@@ -2,7 +2,7 @@ import { openModel } from './model.ts';
 
 const embedText = await openModel();
 
-/** Says that it is done: the vectors stay here, which spares this peer their way. */
+/** Returns nothing: the vectors stay in the thread, which saves this peer their transfer. */
 export async function embed(text: string): Promise<number> {
   await embedText(text);
   return text.length;

@@ -17,11 +17,11 @@ export interface Scale {
 }
 
 const rounds = 20;
-/** Pages that a quiet user reads, and the pause between two. */
+/** Pages that an occasional user reads, and the pause between two. */
 const quietPages = 10;
 const quietMs = 2_000;
 
-/** A reader in a browser: keeps its session and sends forms. */
+/** A user with a browser: keeps its session and sends forms. */
 class Visitor {
   readonly #url: string;
   readonly #cookies = new Map<string, string>();

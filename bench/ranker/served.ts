@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { Texts } from './texts.ts';
 
-/** The outcome of a stretch of requests; times in milliseconds. */
+/** The result of a series of requests; times in milliseconds. */
 export interface Stretch {
   readonly taken: readonly number[];
   readonly p50: number;
@@ -24,7 +24,7 @@ export interface Usage {
   };
 }
 
-/** A server in a process of its own, and those who ask it. */
+/** A server in a process of its own, and its clients. */
 export class Served {
   readonly #child: ChildProcess;
   readonly #texts = new Texts();
@@ -62,7 +62,7 @@ export class Served {
     this.#place = await this.ask({ do: 'restart' });
   }
 
-  /** Lets the process go. */
+  /** Ends the process. */
   async end(): Promise<void> {
     this.#child.disconnect();
     await once(this.#child, 'exit');
@@ -81,7 +81,7 @@ export class Served {
     return await response.json();
   }
 
-  /** Clients that ask for one text after another, until so many were answered. */
+  /** Runs clients that send one text after another, until this many were answered. */
   async rank(clients: number, count: number): Promise<Stretch> {
     const taken: number[] = [];
     let begun = 0;

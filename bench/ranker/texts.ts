@@ -6,7 +6,7 @@ const verbs = 'carries finds changes measures builds follows explains keeps divi
 );
 const ends = 'in the morning|without any warning|for a second time|near the old bridge'.split('|');
 
-/** Texts of 600 words, each another one: nobody may answer from what was asked before. */
+/** Texts of 600 words, all different, so that no cache can answer. */
 export class Texts {
   readonly #random = seededRandom(600);
 

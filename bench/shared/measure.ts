@@ -1,10 +1,10 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 
-/** Waits until one more may start. */
+/** Waits until the limiter lets one more call start. */
 export type Take = () => Promise<unknown>;
 /** Takes a lock, once nobody else holds it. */
 export type Lock = (name: string) => Promise<HeldLock>;
-/** Publishes a message, and resolves when another machine has heard it. */
+/** Publishes a message, and resolves when another machine has received it. */
 export type Message = () => Promise<unknown>;
 
 export interface HeldLock {
@@ -13,7 +13,7 @@ export interface HeldLock {
   release(): Promise<unknown>;
 }
 
-/** The parts of one library; each call of a function opens what one machine would have. */
+/** The parts of one library; each call of a function opens the part for one machine. */
 export interface Parts {
   readonly rate?: (open: Opening) => Promise<Take>;
   readonly lock?: (place: Place) => Promise<Lock>;
@@ -36,7 +36,7 @@ export interface Opening extends Place {
 }
 
 export interface ServerPlace extends Place {
-  /** CPU that the server has used and scripts that it has run. */
+  /** CPU time of the server, and the number of scripts that it has run. */
   work(): Promise<{ readonly cpuMs: number; readonly scripts: number }>;
 }
 
@@ -45,7 +45,7 @@ export type Figures = Readonly<Record<string, number>>;
 /** Four parties, each with connections of its own as machines have, and 16 callers in each. */
 const parties = 4;
 const callers = 16;
-/** The first second is left out: a full bucket makes it richer than the others. */
+/** The first second does not count: the bucket starts full, so it has more than the others. */
 const settleMs = 1_000;
 
 export async function measureRate(
@@ -91,19 +91,19 @@ async function play({ open, url, rate, ms, stack }: Play): Promise<number[]> {
       const at = performance.now() - startedAt;
       if (at > settleMs + ms) return end();
       starts.push(at);
-      // Callers come in turns of the loop, as requests do; or it would never turn.
+      // Each call begins in a turn of its own, as requests do; otherwise the loop would starve.
       if (own % 16 === 0) await setImmediate();
     }
   };
   for (const take of machines) {
-    // Whoever still waits at the end is refused when its limiter is closed.
+    // Callers still waiting at the end are refused when their limiter closes.
     for (let i = 0; i < callers; i += 1) void call(take).catch(() => {});
   }
   await over;
   return starts;
 }
 
-/** The most starts that any stretch of so many milliseconds holds. */
+/** The largest number of starts in any window of this many milliseconds. */
 export function mostWithin(starts: readonly number[], ms: number): number {
   let found = 0;
   let first = 0;
@@ -114,7 +114,7 @@ export function mostWithin(starts: readonly number[], ms: number): number {
   return found;
 }
 
-/** Free locks: each of `count` callers takes one of its own and gives it back, again and again. */
+/** Uncontended locks: each of `count` callers takes and returns its own, again and again. */
 export async function measureLocks(
   open: NonNullable<Parts['lock']>,
   place: Place,
@@ -141,7 +141,7 @@ export async function measureRenewals(
   return { renewals };
 }
 
-/** The number of calls a second, by so many callers; the first half second warms up. */
+/** Calls per second by this many callers; the first half second warms up. */
 async function countEach(
   count: number,
   ms: number,
@@ -160,7 +160,7 @@ async function countEach(
   return (done * 1_000) / ms;
 }
 
-/** Two machines want one lock all the time; from giving it back until the other has it. */
+/** Two machines compete for one lock: the time from one's release until the other has it. */
 export async function measurePassing(
   open: NonNullable<Parts['lock']>,
   place: Place,
@@ -172,7 +172,7 @@ export async function measurePassing(
   let held = await machines[0]?.('wanted');
   for (let turn = 1; performance.now() < endsAt; turn += 1) {
     const wanting = machines[turn % 2]?.('wanted');
-    // Time for the other to find it held, and at first to open what it listens by.
+    // Time for the other to find the lock held and, the first time, to open its subscription.
     await setTimeout(turn < 3 ? 500 : 10);
     const from = performance.now();
     const released = held?.release();

@@ -5,11 +5,11 @@ import { type Figures, mostWithin } from './measure.ts';
 const machines = 256;
 const callers = 4;
 const ratePerSecond = 2_000;
-/** The longest way of a message to the store, in milliseconds. */
+/** The longest delay of a message to the store, in milliseconds. */
 const delayMsMax = 20;
 const seconds = 2;
 
-/** Counts the decisions that it is asked for. */
+/** A store that counts the decisions that it makes. */
 class Counted extends FaultyStore {
   calls = 0;
 

@@ -10,7 +10,7 @@ export async function open(path: string): Promise<Table> {
   return {
     async insert(name) {
       statement.run(name);
-      // The next call comes in another turn, as requests do; or the loop would never turn.
+      // The next call begins in another turn, as requests do; otherwise the loop would starve.
       await setImmediate();
     },
     [Symbol.asyncDispose]: async () => database.close(),

@@ -9,7 +9,7 @@ interface Step {
   readonly note: string | undefined;
   /** True for the part that the page is about. */
   readonly isMain: boolean;
-  /** Words below the box, at the end of an arrow: those who are turned away. */
+  /** Words below the box, at the end of an arrow: the refusal. */
   readonly refusal: string | undefined;
   /** A row of squares in the box: how many are filled, and of how many. */
   readonly cells: readonly [filled: number, count: number] | undefined;
@@ -25,7 +25,7 @@ interface Row {
 
 /** Rows of boxes, from top to bottom. */
 interface Picture {
-  /** The whole in one sentence, for those who do not see it. */
+  /** The picture in one sentence, as its alternative text. */
   readonly label: string;
   readonly rows: Row[];
 }

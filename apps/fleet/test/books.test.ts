@@ -1,3 +1,5 @@
+// Slow: each case opens a whole fleet.
+
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';

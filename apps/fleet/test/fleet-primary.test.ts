@@ -1,3 +1,5 @@
+// Slow: each case opens a whole fleet.
+
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';

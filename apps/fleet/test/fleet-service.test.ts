@@ -1,3 +1,5 @@
+// Slow: each case opens a whole fleet.
+
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { join } from 'node:path';

@@ -1,3 +1,5 @@
+// Slow: stores thousands of records for each case.
+
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';

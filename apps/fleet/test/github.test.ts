@@ -1,3 +1,5 @@
+// Slow: each case opens a whole fleet.
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { StandIn } from 'spillway-fixtures/stand-in';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
+import { freePort } from 'spillway-fixtures/free-port';
 import { askOperator } from 'spillway-http';
 import { operations } from '../src/operations/operations.ts';
 import { ServedFleet } from './fixtures/fleet-command.ts';

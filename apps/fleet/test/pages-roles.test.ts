@@ -1,3 +1,5 @@
+// Slow: asks for every page in every role.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { openBusyFleet, password } from './fixtures/busy-fleet.ts';

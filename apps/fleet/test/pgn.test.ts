@@ -1,3 +1,5 @@
+// Slow: each case opens a whole fleet.
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdir, utimes, writeFile } from 'node:fs/promises';

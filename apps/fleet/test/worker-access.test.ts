@@ -1,3 +1,5 @@
+// Slow: hashes many passwords.
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -1,3 +1,5 @@
+// Slow: each case opens a whole fleet.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { blockWorker, deleteRun, logWorker, unblockWorker } from '../src/world/manage.ts';

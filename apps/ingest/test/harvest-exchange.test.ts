@@ -1,3 +1,5 @@
+// Slow: harvests whole histories.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';

@@ -1,3 +1,5 @@
+// Slow: harvests whole histories.
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Json, Lease, type StoreChange } from 'spillway';

@@ -1,3 +1,5 @@
+// Slow: plays many random histories.
+
 import assert from 'node:assert/strict';
 import { pbkdf2 as pbkdf2Callback } from 'node:crypto';
 import { basename } from 'node:path';

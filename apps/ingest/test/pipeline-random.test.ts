@@ -1,3 +1,5 @@
+// Slow: plays many random histories.
+
 import assert from 'node:assert/strict';
 import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,5 @@
+// Slow: harvests from many servers.
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { problemsIn } from '../src/connectors/declaration.ts';

@@ -1,3 +1,5 @@
+// Slow: harvests from many servers.
+
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';

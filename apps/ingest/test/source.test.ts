@@ -1,3 +1,5 @@
+// Slow: harvests from many servers.
+
 import assert from 'node:assert/strict';
 import { mkdtempDisposable, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,5 @@
+// Slow: crashes at each step of a change.
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { LocalFolder } from '../src/files/folder.ts';

@@ -1,3 +1,5 @@
+// Slow: plays many random histories.
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Random, seededRandom } from 'spillway';

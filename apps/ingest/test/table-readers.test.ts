@@ -1,3 +1,5 @@
+// Slow: reads a table while it changes, many times.
+
 import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';

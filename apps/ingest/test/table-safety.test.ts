@@ -1,3 +1,5 @@
+// Slow: writes and compacts many tables.
+
 import assert from 'node:assert/strict';
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,3 +1,5 @@
+// Slow: writes and compacts many tables.
+
 import assert from 'node:assert/strict';
 import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

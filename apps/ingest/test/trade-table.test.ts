@@ -1,3 +1,4 @@
+// Slow: writes and compacts many tables.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';

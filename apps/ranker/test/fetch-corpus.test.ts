@@ -1,3 +1,5 @@
+// Slow: parses many real pages.
+
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';

@@ -1,3 +1,5 @@
+// Slow: parses very large pages.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Article as FetchedArticle } from '../src/fetching/article.ts';

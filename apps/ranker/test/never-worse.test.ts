@@ -1,3 +1,5 @@
+// Slow: plays many simulated readers.
+
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { readerTexts } from './fixtures/reader-texts.ts';

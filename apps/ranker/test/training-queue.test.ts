@@ -1,3 +1,5 @@
+// Slow: trains many times.
+
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { systemClock } from 'spillway';

@@ -1,3 +1,5 @@
+// Slow: plays many random schedules.
+
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { describe, it } from 'node:test';

@@ -1,3 +1,5 @@
+// Slow: sends files of many megabytes.
+
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,3 +1,5 @@
+// Slow: makes ten thousand requests.
+
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,5 @@
+// Slow: opens thousands of connections.
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';

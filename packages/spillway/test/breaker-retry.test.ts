@@ -1,3 +1,5 @@
+// Slow: tries thousands of schedules.
+
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';

@@ -1,3 +1,5 @@
+// Slow: simulates hours of traffic.
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane } from 'spillway';

@@ -1,3 +1,5 @@
+// Slow: plays many random schedules.
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Lane, type LaneStats, type Permit, type Random } from 'spillway';

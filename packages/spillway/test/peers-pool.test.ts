@@ -1,3 +1,5 @@
+// Slow: starts many worker threads.
+
 // Behaviours that the test suites of piscina and poolifier assert; the table with those that are
 // refused is docs/decisions/peers-behaviours.md.
 import assert from 'node:assert/strict';

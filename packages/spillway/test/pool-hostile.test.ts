@@ -1,3 +1,5 @@
+// Slow: starts many worker threads.
+
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';

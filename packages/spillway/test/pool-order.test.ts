@@ -1,3 +1,5 @@
+// Slow: starts many worker threads.
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Pool, type PoolOptions, type PoolRunOptions } from 'spillway';

@@ -1,3 +1,5 @@
+// Slow: starts many worker threads.
+
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, it } from 'node:test';

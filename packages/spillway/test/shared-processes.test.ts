@@ -1,3 +1,5 @@
+// Slow: simulates many processes.
+
 import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,5 @@
+// Slow: runs every case on every store.
+
 import assert from 'node:assert/strict';
 import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
