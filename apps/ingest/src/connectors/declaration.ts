@@ -103,10 +103,11 @@ const pageRules = {
     /** The number of the first page. @default 1 */
     first: optional(integer(0, 1_000)),
   },
-  /** Parameter for a cursor: from a path of the answer, or from a field of the last record. */
+  /** Parameter for a cursor: from a path of the answer, a header, or a field of the last record. */
   cursor: {
     cursor: parameter,
     next: optional(field),
+    header: optional(text('the name of a header')),
     field: optional(field),
     /** Path to true or false: another page follows. @default one does while there is a cursor */
     more: optional(field),
@@ -304,9 +305,10 @@ function pageProblems({ by, ...rest }: Fields, where: string): readonly Problem[
     return [{ field: 'pages.by', rule: `one of ${kinds}`, value: by }];
   }
   const found = problemsOf(rest, pageRules[by as keyof PageRules], where);
-  const count = [rest.next, rest.field].filter((one) => one !== undefined).length;
-  if (by === 'cursor' && count !== 1) {
-    found.push({ field: 'pages.next', rule: 'given, or else pages.field', value: rest.next });
+  const given = [rest.next, rest.header, rest.field].filter((one) => one !== undefined);
+  if (by === 'cursor' && given.length !== 1) {
+    const rule = 'given, or else pages.header or pages.field';
+    found.push({ field: 'pages.next', rule, value: rest.next });
   }
   if (by === 'link' && (rest.since === undefined) !== (rest.field === undefined)) {
     found.push({ field: 'pages.since', rule: 'given with pages.field', value: rest.since });

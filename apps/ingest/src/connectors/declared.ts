@@ -87,7 +87,7 @@ function byPager(source: Declaration, api: Api): Way {
       const before = pager.before?.(since);
       if (Object(error).code !== 'PRODUCT_UNKNOWN' || before === undefined) throw error;
       if ((await again(before)).records.length === 0) throw error;
-      return { records: [], body: undefined, link: undefined };
+      return { records: [], body: undefined, headers: {}, link: undefined };
     }
   };
   /** Reads the page at a cursor. An API may give a secret back in it: what is kept has none. */

@@ -106,9 +106,11 @@ function byPage(name: string, { page, size, first = 1 }: PagesBy<'page'>): Pager
 
 /** A page without records is not the end: an API may filter after it has cut its pages. */
 function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
-  const { cursor: parameter, next, field, more } = pages;
-  const nextOf = ({ body, records }: Answer): unknown => {
+  const { cursor: parameter, next, header, field, more } = pages;
+  const where = next ?? header ?? String(field);
+  const nextOf = ({ body, headers, records }: Answer): unknown => {
     if (next !== undefined) return at(body, next);
+    if (header !== undefined) return headers[header.toLowerCase()];
     const last = records.at(-1)?.value;
     return last === undefined ? undefined : at(last, field as string);
   };
@@ -118,7 +120,7 @@ function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
       const { records } = answer;
       const found = nextOf(answer) ?? '';
       if (typeof found !== 'string' && typeof found !== 'number') {
-        throw fieldChanged(name, next ?? String(field), 'a text or a number', found);
+        throw fieldChanged(name, where, 'a text or a number', found);
       }
       const since = String(found);
       const told = (more === undefined ? undefined : at(answer.body, more)) ?? undefined;
@@ -126,7 +128,7 @@ function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
         throw fieldChanged(name, String(more), 'true or false', told);
       }
       if (since === '' && told === true) {
-        throw fieldChanged(name, next ?? String(field), `a cursor, as ${more} is true`, found);
+        throw fieldChanged(name, where, `a cursor, as ${more} is true`, found);
       }
       if (since === '' || since === cursor.since) return ended(name, records, cursor, since);
       // An answer that does not tell may have a next page: a wrong name must not end the harvest.
