@@ -31,7 +31,7 @@ const shown = [
   'operatorToken',
 ];
 
-/** `ingest follow`: keeps products up to date until it is told to stop. */
+/** `ingest follow`: keeps products up to date until it is stopped. */
 export function followCommand(): Command {
   const command = new Command('follow')
     .description('keep products up to date, with a page and metrics to watch it')
@@ -65,17 +65,17 @@ interface ExchangeFlags {
 
 const defaultProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 
-/** `ingest exchange`: an exchange whose every trade is known beforehand. */
+/** `ingest exchange`: a simulated exchange. */
 export function exchangeCommand(): Command {
   const command = new Command('exchange')
     .description('a simulated exchange, to try everything with: it answers as real ones do')
     .argument('[products...]', 'their names', defaultProducts)
     .option('--trades <number>', 'trades that each product has', numberFrom(0), 100_000)
-    .option('--growth <number>', 'trades that are added each second', numberFrom(0), 0)
+    .option('--growth <number>', 'trades added per second', numberFrom(0), 0)
     .option('--rate <number>', 'requests a second; more are answered 429', numberFrom(0), 10)
-    .option('--latency <ms>', 'how long an answer takes on average', numberFrom(0), 100)
-    .option('--errors <share>', 'answered 5xx, from 0 to 1', share, 0.01)
-    .option('--limited <share>', 'answered 429 by chance, from 0 to 1', share, 0)
+    .option('--latency <ms>', 'mean time to an answer', numberFrom(0), 100)
+    .option('--errors <share>', 'share of requests answered 5xx, from 0 to 1', share, 0.01)
+    .option('--limited <share>', 'share of requests answered 429 at random, from 0 to 1', share, 0)
     .addHelpText(
       'after',
       examplesOf('exchange', 'exchange BTC-USD --trades 1000000 --rate 50 --errors 0.05'),
@@ -100,7 +100,7 @@ export function exchangeCommand(): Command {
 function exchangeOptions(products: readonly string[], flags: ExchangeFlags): ExchangeOptions {
   const { trades, growth, rate, latency, errors, limited } = flags;
   const burst = Math.max(1, Math.ceil(1.5 * rate));
-  // Trades that are added are of now, and those before go back from there at the same pace.
+  // New trades have the current time, and earlier ones go back from now at the same pace.
   const stepUs = Math.max(1, Math.floor(1e6 / Math.max(1, growth)));
   const startUs = Math.floor(wallClock.now() * 1000) - Math.floor(trades) * stepUs;
   const times = growth === 0 ? {} : { stepUs, startUs, growthPerSecond: growth };

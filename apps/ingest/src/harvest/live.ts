@@ -68,9 +68,9 @@ const pagesMax = 10;
 
 /**
  * Commits the trades of a feed to the ledger. They are committed like pages of the REST API, as
- * long as each id follows the one before. The REST API is asked after a new subscription, at a hole,
- * and periodically: it fills holes, and trades of the feed are compared with it. A product on which
- * the two differ is harvested by REST only.
+ * long as each id follows the one before. The REST API is asked after a new subscription, at a
+ * hole, and periodically: it fills holes, and trades of the feed are compared with it. A product on
+ * which the two differ is harvested by REST only.
  */
 export class LiveTrades {
   readonly #options: LiveTradesOptions;

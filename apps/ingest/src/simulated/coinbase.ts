@@ -47,7 +47,7 @@ const feed: FeedDialect = {
   },
 };
 
-/** Coinbase Exchange: products, one product, its trades, and the feed of live ones. */
+/** Coinbase Exchange: products, one product, its trades, and the feed. */
 export const coinbase: Dialect = {
   prefix: '/',
   feed,
