@@ -174,3 +174,6 @@ export function readSettings(sources: Parameters<typeof settingsReader.read>[0])
 
 /** Port at which `ingest exchange` listens and is looked for, unless that is set otherwise. */
 export const simulatedPort = 7071;
+
+/** Products of the simulated exchange, unless others are named. */
+export const simulatedProducts: readonly string[] = ['BTC-USD', 'ETH-USD', 'SOL-USD'];

@@ -204,7 +204,10 @@ describe('ingest run', () => {
     assert.equal(second.code, 3, second.stdout);
     assert.equal(JSON.parse(second.stdout).products[0].reason, 'locked_by_another_worker');
     assert.equal(told.code, 3, told.stdout);
-    assert.match(told.stdout, /Another run has locked what was skipped; a killed one for leaseSeconds/);
+    assert.match(
+      told.stdout,
+      /Another run has locked what was skipped; a killed one for leaseSeconds/,
+    );
   });
 });
 

@@ -22,7 +22,7 @@ import { joinRawFiles } from '../harvest/raw-join.ts';
 import { type Ingest, openIngest } from '../open.ts';
 import { qualityPage } from '../quality/page.ts';
 import { QualityWatch, qualityMetrics } from '../quality/watch.ts';
-import { type Settings, settingsReader } from '../settings.ts';
+import { type Settings, settingsReader, simulatedProducts } from '../settings.ts';
 import { type Exchange, startExchange } from '../simulated/exchange.ts';
 import { counted, exitCodes, nounOf } from './command-line.ts';
 import { FollowHistory, followPage, viewOf } from './follow-page.ts';
@@ -239,8 +239,6 @@ function greet(
 `);
 }
 
-/** Default products of the simulated exchange. */
-const simulatedProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 const stepUs = 250_000;
 const dayUs = 86_400_000_000;
 

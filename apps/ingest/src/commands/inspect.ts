@@ -235,7 +235,6 @@ export function cleanCommand(): Command {
   });
 }
 
-/** Deletes or counts the raw files of a product that no ledger names. */
 async function clean(ingest: Ingest, product: string, isDry: boolean, signal: AbortSignal) {
   const { orphansOf } = await import('../harvest/ledger.ts');
   const { ledger, folder } = ingest;

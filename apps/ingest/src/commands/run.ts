@@ -267,13 +267,14 @@ export function exitCodeOf(outcomes: readonly ProductOutcome[]): number {
   return code === exitCodes.ok && hasGaps ? exitCodes.gaps : code;
 }
 
-/** Formats the outcomes as a table, one line per product. */
+/** Formats the outcomes as a table. */
 export function outcomesText(outcomes: readonly ProductOutcome[], noun = 'trade'): string {
   const rows = outcomes.map(({ product, status, trades, nextId, gaps, reason }) => {
     const upTo = Math.max(0, nextId - 1);
     return { product, status, [`${noun}s`]: trades, upTo, gaps, reason };
   });
   const isLocked = outcomes.some(({ status }) => status === 'skipped');
-  const told = 'Another run has locked what was skipped; a killed one for leaseSeconds (60) at most.';
+  const told =
+    'Another run has locked what was skipped; a killed one for leaseSeconds (60) at most.';
   return table(rows, 'No products.') + (isLocked ? `\n${told}` : '');
 }

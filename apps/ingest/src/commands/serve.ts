@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { wallClock } from 'spillway';
 import { listenFault, UsageError } from 'spillway-cli';
-import { simulatedPort } from '../settings.ts';
+import { simulatedPort, simulatedProducts } from '../settings.ts';
 import type { ExchangeOptions } from '../simulated/exchange.ts';
 import {
   examplesOf,
@@ -63,17 +63,15 @@ interface ExchangeFlags {
   readonly limited: number;
 }
 
-const defaultProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
-
 /** `ingest exchange`: a simulated exchange. */
 export function exchangeCommand(): Command {
   const command = new Command('exchange')
     .description('a simulated exchange, to try everything with: it answers as real ones do')
-    .argument('[products...]', 'their names', defaultProducts)
-    .option('--trades <number>', 'trades that each product has', numberFrom(0), 100_000)
-    .option('--growth <number>', 'trades added per second', numberFrom(0), 0)
-    .option('--rate <number>', 'requests a second; more are answered 429', numberFrom(0), 10)
-    .option('--latency <ms>', 'mean time to an answer', numberFrom(0), 100)
+    .argument('[products...]', 'their names', simulatedProducts)
+    .option('--trades <number>', 'trades that each product has', numberFrom0, 100_000)
+    .option('--growth <number>', 'trades added per second', numberFrom0, 0)
+    .option('--rate <number>', 'requests a second; more are answered 429', numberFrom0, 10)
+    .option('--latency <ms>', 'mean time to an answer', numberFrom0, 100)
     .option('--errors <share>', 'share of requests answered 5xx, from 0 to 1', share, 0.01)
     .option('--limited <share>', 'share of requests answered 429 at random, from 0 to 1', share, 0)
     .addHelpText(
@@ -125,12 +123,9 @@ In another terminal:
 `;
 }
 
-function numberFrom(min: number): (text: string) => number {
-  return (text) => {
-    const isWritten = /^\d+(\.\d+)?$/.test(text);
-    if (isWritten && Number(text) >= min) return Number(text);
-    throw new InvalidArgumentError(`It must be a number from ${min}.`);
-  };
+function numberFrom0(text: string): number {
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be a number from 0.');
 }
 
 function share(text: string): number {

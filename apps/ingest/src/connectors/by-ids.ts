@@ -85,7 +85,6 @@ function queryOf(query: Readonly<Record<string, string | number>>, words: Query)
   return Object.fromEntries(filled);
 }
 
-/** Lists the ids of the range that are missing. */
 function missingIds(items: readonly Item[], range: IdRange): readonly IdRange[] {
   if (items.length === range.to - range.from) return [];
   const missing: IdRange[] = [];

@@ -31,7 +31,6 @@ export function pageOf(items: readonly Item[]): TradePage {
   return { ids, timesUs, lines: Buffer.from(linesOf(items.map(({ line }) => line))) };
 }
 
-/** Writes values as lines of JSON with line ends. */
 function linesOf(values: readonly unknown[]): string {
   if (values.every((value) => typeof value === 'string')) return ended(values);
   const [open, shut] = Array.isArray(values[0]) ? ['[', ']'] : ['{', '}'];

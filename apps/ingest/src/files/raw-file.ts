@@ -103,7 +103,6 @@ const packing = {
   params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 },
 };
 
-/** Count, ids and times of some trades. */
 interface Extent {
   readonly trades: number;
   readonly firstId: number;

@@ -158,7 +158,6 @@ function number(name: string, cell: Column<ProductQuality>['cell']): Column<Prod
   return { name, cell, numeric: true };
 }
 
-/** Makes the table of products, the worst first. */
 function products({ products: all }: Quality): Html {
   const rows = all.toSorted((a, b) => a.completenessPct - b.completenessPct);
   const body = table({ label: 'Quality of each product', rows, columns });

@@ -51,7 +51,6 @@ const feed: FeedDialect = {
 export const coinbase: Dialect = {
   prefix: '/',
   feed,
-  productOf: ({ path }) => decoded(productPath.exec(path)?.[1]),
   limited: (retryAfterS) =>
     json(429, { message: 'Public rate limit exceeded' }, { 'retry-after': String(retryAfterS) }),
   answer({ path, headers, query }, market) {

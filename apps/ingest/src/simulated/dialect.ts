@@ -24,8 +24,6 @@ export interface Market {
 export interface Dialect {
   /** Beginning of the path of all its requests. */
   readonly prefix: string;
-  /** Returns the id of the requested product. */
-  productOf(request: ExchangeRequest): string | undefined;
   answer(request: ExchangeRequest, market: Market): ExchangeReply;
   /** Makes the refusal of a request above the rate. */
   limited(retryAfterS: number): ExchangeReply;

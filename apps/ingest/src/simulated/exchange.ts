@@ -45,7 +45,6 @@ export interface ExchangeLatency {
   readonly sigma?: number | undefined;
 }
 
-/** Chooses the fault of a request, if any. */
 function troubleOf(trouble: ExchangeTrouble, request: number, random: Random): Trouble | undefined {
   const { every, length } = trouble.burst ?? { every: 1, length: 0 };
   if (request % every < length) return 'error';
@@ -281,7 +280,9 @@ export class Exchange implements AsyncDisposable {
   #admit(request: ExchangeRequest, response: ServerResponse): void {
     const trouble = troubleOf(this.trouble, this.#meter.requests - 1, this.#random);
     if (trouble !== undefined) this.#troubles[trouble] += 1;
-    const delayMs = trouble === 'hang' ? Infinity : this.#delayMs(request);
+    const { latency } = this.#options;
+    const usualMs = latency && trouble !== 'hang' ? latencyMs(latency, this.#random) : 0;
+    const delayMs = trouble === 'hang' ? Infinity : usualMs;
     const answer = () => this.#answer(request, response, trouble);
     this.#open += 1;
     const timer = delayMs === 0 ? undefined : this.#clock.after(delayMs, answer);
@@ -290,15 +291,6 @@ export class Exchange implements AsyncDisposable {
       timer?.[Symbol.dispose]();
     });
     if (timer === undefined) answer();
-  }
-
-  #delayMs(request: ExchangeRequest): number {
-    const { latency } = this.#options;
-    if (latency === undefined) return 0;
-    const product = this.#market.products.get(
-      this.#dialectOf(request.path).productOf(request) ?? '',
-    );
-    return latencyMs(latency, this.#random) * (product?.options.slowness ?? 1);
   }
 
   #answer(request: ExchangeRequest, response: ServerResponse, trouble: Trouble | undefined): void {

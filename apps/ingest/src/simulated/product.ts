@@ -16,8 +16,6 @@ const defaults = {
   gapShare: 0,
   /** Ids that are not there either, until {@link SimulatedProduct.heal}. */
   gaps: [] as readonly { readonly from: number; readonly to: number }[],
-  /** Factor of the latency of its answers; from 0. */
-  slowness: 1,
   /** First id whose price is a JSON number, as after a change of the API. */
   numericFrom: Infinity,
 };
@@ -59,7 +57,6 @@ export class SimulatedProduct {
     checkInteger('stepUs', stepUs, 1, 2 ** 32);
     checkNumber('growthPerSecond', this.options.growthPerSecond, 0, 1e9);
     check(gapShare >= 0 && gapShare < 1, 'gapShare', 'a number from 0 to below 1', gapShare);
-    checkNumber('slowness', this.options.slowness, 0, 1e6);
     this.id = id;
     this.firstId = firstId;
     this.#seed = [...id].reduce((sum, letter) => mix(sum, letter.charCodeAt(0)), seed | 0);

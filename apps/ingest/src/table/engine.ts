@@ -76,9 +76,29 @@ export class Engine implements AsyncDisposable {
    * length, and cannot spill those.
    */
   async within<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    signal?.throwIfAborted();
+    let again: Disposable | undefined;
+    const interrupt = (): void => {
+      // Repeated, because an interruption between two statements has no effect.
+      this.connection.interrupt();
+      again = systemClock.after(interruptMs, interrupt);
+    };
+    signal?.addEventListener('abort', interrupt);
+    try {
+      return await this.#withMemory(work);
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener('abort', interrupt);
+      again?.[Symbol.dispose]();
+    }
+  }
+
+  async #withMemory<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
-        return await within(this.connection, signal, work);
+        return await work();
       } catch (error) {
         if (!isOutOfMemory(error) || this.#memoryMb >= this.#memoryMbMax) throw error;
         this.#memoryMb = Math.min(this.#memoryMbMax, this.#memoryMb * 2);
@@ -93,30 +113,6 @@ export class Engine implements AsyncDisposable {
     this.connection.closeSync();
     this.#instance.closeSync();
     await rm(this.#spill, { recursive: true, force: true });
-  }
-}
-
-async function within<T>(
-  connection: DuckDBConnection,
-  signal: AbortSignal | undefined,
-  work: () => Promise<T>,
-): Promise<T> {
-  signal?.throwIfAborted();
-  let again: Disposable | undefined;
-  const interrupt = (): void => {
-    // Repeated, because an interruption between two statements has no effect.
-    connection.interrupt();
-    again = systemClock.after(interruptMs, interrupt);
-  };
-  signal?.addEventListener('abort', interrupt);
-  try {
-    return await work();
-  } catch (error) {
-    signal?.throwIfAborted();
-    throw error;
-  } finally {
-    signal?.removeEventListener('abort', interrupt);
-    again?.[Symbol.dispose]();
   }
 }
 

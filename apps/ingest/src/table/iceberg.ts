@@ -108,12 +108,10 @@ function int64(value: number): Buffer {
   return bytes;
 }
 
-/** Returns the folder of a table's metadata. */
 function metadataFolder(name: string): string {
   return `iceberg/${name}/metadata`;
 }
 
-/** A metadata file: name and content. */
 type NamedBytes = readonly [name: string, bytes: Buffer];
 
 /** Each state has one new manifest with all files. */

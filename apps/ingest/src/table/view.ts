@@ -38,7 +38,6 @@ const ohlcv = `CREATE MACRO ohlcv(product_id, step) AS TABLE
     sum(notional) / sum(quantity) AS vwap, count(*) AS trades
   FROM trades WHERE product = product_id GROUP BY exchange, product, start ORDER BY ALL`;
 
-/** Makes the view `trades`. */
 function tradesSql(source: string, { products }: Manifest): string {
   const { price, quantity } = commonTypes(products);
   // The product has as many decimals as both factors together, and at most 38 digits in all.
