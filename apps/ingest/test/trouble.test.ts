@@ -122,7 +122,7 @@ describe('an exchange that cannot be used now', () => {
     assert.equal(first.until, 0);
   });
 
-  it('because nothing is at its address is told after three requests, with its address', async () => {
+  it('because nothing is at its address is told by name after three requests', async () => {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'ingest-nowhere-'));
     await using opened = await open(folder.path, 'http://127.0.0.1:9');
     const outcome = await outcomeOf(opened);

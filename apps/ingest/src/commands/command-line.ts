@@ -31,7 +31,7 @@ export interface Result {
   readonly exitCode?: number;
 }
 
-/** What a command does with an open ingest. */
+/** The work of a command with an open ingest. */
 interface Work<Flags, Words extends unknown[]> {
   readonly examples: readonly string[];
   /** Settings to show in the help. */

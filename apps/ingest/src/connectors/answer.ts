@@ -17,7 +17,7 @@ export interface RawNumber {
 const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => RawNumber };
 
 export interface ParseOptions {
-  /** What to make of a number that does not fit a double: a text, or a {@link RawNumber}. */
+  /** Form of a number that does not fit a double: a text, or a {@link RawNumber}. */
   readonly exact: 'text' | 'raw';
   /** Masks secrets in error messages. */
   readonly hide: (text: string) => string;

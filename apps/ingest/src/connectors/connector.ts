@@ -72,7 +72,7 @@ export interface Connector extends AsyncDisposable {
   readonly start: TradePosition;
   /** True if ids have no holes, so that an absent id is a missing trade. */
   readonly hasDenseIds: boolean;
-  /** How DuckDB makes rows of the raw lines. */
+  /** Rules by which DuckDB makes rows of the raw lines. */
   readonly lineSql: LineSql | RecordSchema;
   /** The feed of live trades. @default none */
   readonly feed?: FeedForm | undefined;

@@ -168,7 +168,7 @@ const tradeRules = {
 /** The fields that make a record a trade, for the table of trades. */
 export type TradeFields = Ruled<typeof tradeRules>;
 
-/** How to request the products of an API. */
+/** The request for the products of an API. */
 export interface ProductList {
   /** Path below the host of the address. */
   readonly path: string;

@@ -174,21 +174,19 @@ export class Harvester {
   readonly #request: HarvestRequest;
   readonly #sink: TradeSink;
   readonly #harvest: Harvest<RawPage, TradePosition>;
-  readonly #bucket: QuotaBucket;
   readonly #tallies = new Map<string, ProductTally>();
 
   constructor(options: HarvesterOptions, request: HarvestRequest) {
-    const { connector, store, breaker, mode, clock, random } = options;
+    const { connector, store, bucket, breaker, mode, clock, random } = options;
     const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax } = options;
     const { waitingMbMax = 80 } = options;
     this.#options = options;
     this.#request = request;
-    this.#bucket = options.bucket;
     this.#sink = new TradeSink(options, this.runId);
     this.#harvest = new Harvest<RawPage, TradePosition>({
       sink: this.#sink,
       store,
-      bucket: this.#bucket,
+      bucket,
       breaker,
       mode,
       leaseMs,
@@ -213,7 +211,7 @@ export class Harvester {
   }
 
   get requests(): number {
-    return this.#bucket.taken;
+    return this.#options.bucket.taken;
   }
 
   /** Trades committed so far. */
@@ -244,7 +242,7 @@ export class Harvester {
   /** Runs rounds until no product is behind by more than a page. */
   async run(signal: AbortSignal): Promise<readonly ProductOutcome[]> {
     let products = this.#request.products;
-    while (products.length > 0 && !signal.aborted && !this.#bucket.isSpent) {
+    while (products.length > 0 && !signal.aborted && !this.#options.bucket.isSpent) {
       products = await this.round(products, signal);
     }
     for (const product of products) {
@@ -301,7 +299,7 @@ export class Harvester {
     this.#sink.add(plan.name, plan);
     const pageAt = (position: TradePosition) =>
       // After the last permitted request, pages in flight are still delivered.
-      this.#bucket.isSpent ? undefined : source.pageAt(position);
+      this.#options.bucket.isSpent ? undefined : source.pageAt(position);
     const fetch: HarvestSource<RawPage, TradePosition>['fetch'] = async (page, signal) => {
       const answer = await source.fetch(page, signal);
       // Pages by time may have to be sorted by id, so they cannot be packed yet.
@@ -337,10 +335,11 @@ export class Harvester {
     else if (code === 'BUDGET_SPENT') tally.end('max_requests');
     else if (outcome.status === 'stopped') tally.end('interrupted');
     else if (outcome.status === 'skipped') tally.end('locked_by_another_worker');
-    // The position of a cursor is for programs, and the cause has all that people need.
+    // The message of the cause has no JSON of a cursor in it.
     else if (code === 'HARVEST_REFUSED' && plan.isOpen) tally.fail(outcome.error, cause.message);
     else if (outcome.status === 'failed') tally.fail(outcome.error);
-    else if (this.#bucket.isSpent && tally.outcome.nextId < plan.to) tally.end('max_requests');
+    else if (this.#options.bucket.isSpent && tally.outcome.nextId < plan.to)
+      tally.end('max_requests');
     else if (this.#request.fillsGaps || plan.pages <= 1) return this.#finish(plan, signal);
     else if (plan.isOpen && tally.outcome.nextId < plan.to) return this.#finish(plan, signal);
     else return true;

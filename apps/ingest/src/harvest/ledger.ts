@@ -27,7 +27,7 @@ export interface ProductCheckpoint {
   readonly highestId: number;
   /** Gaps that a person has accepted by `ingest gaps accept`; they are not fetched again. */
   readonly accepted?: readonly AcceptedGap[];
-  /** How far trades of the feed were compared with REST; undefined if none came by a feed. */
+  /** Progress of comparing the feed with REST; undefined if no trade came by a feed. */
   readonly feed?: FeedProof;
   /** The run that wrote the checkpoint, and when (ISO 8601 in UTC). */
   readonly runId: string;

@@ -3,7 +3,7 @@ import { type Connector, type Cursor, idOf, type TradePosition } from '../connec
 import type { TradePage } from '../connectors/page.ts';
 import type { Feed } from './feed.ts';
 
-/** Where pages are by time, a late trade may be this much older than the newest, in µs. */
+/** Age over the newest trade that a late one may have, where pages are by time, in µs. */
 const backUs = 1_000_000;
 const seenMax = 2_000;
 

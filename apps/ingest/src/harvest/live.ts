@@ -39,7 +39,7 @@ export interface LiveStats extends FeedStats {
   readonly products: readonly string[];
 }
 
-/** What this process knows of one product. */
+/** The knowledge of this process about one product. */
 interface ProductState {
   /** The first id that is not committed. */
   nextId: number;

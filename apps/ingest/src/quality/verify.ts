@@ -114,9 +114,8 @@ const issuesMax = 1_000;
 const holesMax = 10_000;
 
 /**
- * Compares every byte of the raw files with the ledger, and the table with both. Give a function
- * for products that change meanwhile: it is called after the table was opened, so that the ledgers
- * have everything that the table has.
+ * Compares every byte of the raw files with the ledger, and the table with both. A function is
+ * called after the table was opened, so that ledgers that change have all that the table has.
  */
 export async function verify(
   table: TradeTable,
@@ -177,8 +176,7 @@ class Check {
   async foreign(before: Strays): Promise<void> {
     // Files of a change in progress are gone, or part of the table, by now.
     const now = await this.#table.strays(this.#signal);
-    const unfinished =
-      'a change was not finished; the next one, or ingest transform, puts it right';
+    const unfinished = 'a change was not finished; ingest transform completes it';
     const note = (kind: keyof Strays, message: string): void => {
       for (const file of before[kind].filter((path) => now[kind].includes(path))) {
         const isHidden = kind === 'left' && !file.endsWith('.parquet');
@@ -195,8 +193,7 @@ class Check {
     const { contradicted = 0, contradiction } = ledger.feed ?? {};
     if (contradicted > 0) {
       const others = contradicted > 1 ? ` (and ${contradicted - 1} more)` : '';
-      const remedy = 'run it with --full-refresh';
-      this.note('contradicted', ledger, `${contradiction}${others}; ${remedy}`);
+      this.note('contradicted', ledger, `${contradiction}${others}; run it with --full-refresh`);
     }
     const named = new Set(ledger.entries.map(({ file }) => file));
     const there = await rawFilesOf(this.#table.folder, ledger, this.#signal);
@@ -221,7 +218,8 @@ class Check {
   ): Promise<void> {
     const { entries, harvested } = ledger;
     let next = harvested.from;
-    for (const { firstId, lastId, trades } of [...entries.toSorted(byFirstId), end(harvested)]) {
+    const byId = entries.toSorted((a, b) => a.firstId - b.firstId);
+    for (const { firstId, lastId, trades } of [...byId, end(harvested)]) {
       if (firstId !== next) this.#gap(ledger, { from: next, to: firstId });
       if (lastId - firstId + 1 !== trades) {
         this.note('count', ledger, `${trades} records from ${firstId} to ${lastId}`);
@@ -246,8 +244,8 @@ class Check {
     };
     const missing = await differ(raw, table);
     if (Number(missing.n) > 0) {
-      const message = `${missing.n} records are not in the table, first number ${missing.first}`;
-      this.note('count', ledger, message);
+      const first = `first number ${missing.first}`;
+      this.note('count', ledger, `${missing.n} records are not in the table, ${first}`);
     }
     const extra = await differ(table, raw);
     if (Number(extra.n) === 0) return;
@@ -390,10 +388,6 @@ class Check {
   async #rows(sql: string): Promise<readonly Row[]> {
     return await this.#view.engine.rows(sql, this.#signal);
   }
-}
-
-function byFirstId(a: RawEntry, b: RawEntry): number {
-  return a.firstId - b.firstId;
 }
 
 /** Makes an empty entry at the end of a harvest. */

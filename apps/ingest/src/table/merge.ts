@@ -47,7 +47,7 @@ import {
   widthSql,
 } from './records.ts';
 
-/** How to make rows of raw lines: SQL for trades, or the schema of records. */
+/** Rules for making rows of raw lines: SQL for trades, or the schema of records. */
 export type Lines = LineSql | RecordSchema;
 
 /** Trades merged at once: four times as many took 50 MB more (2026-11). */

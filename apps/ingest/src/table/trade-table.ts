@@ -20,7 +20,7 @@ import { type QueryOptions, type QueryResult, runQuery, TableView } from './view
 
 export interface TradeTableOptions {
   readonly folder: Folder;
-  /** How to make rows of raw lines, by the name of exchange or source. */
+  /** Rules for making rows of raw lines, by the name of exchange or source. */
   readonly lines: Readonly<Record<string, Lines>>;
   /** Memory limit of DuckDB for work that fails with less, in MB, from 64. @default 1_024 */
   readonly memoryMbMax?: number | undefined;
