@@ -41,7 +41,7 @@ const faults = {
 export type IngestErrorCode = keyof typeof faults;
 
 export interface IngestErrorOptions extends SpillwayErrorOptions {
-  /** The status that the exchange answered. @default the status of the code */
+  /** The HTTP status of the exchange's answer. @default the status of the code */
   readonly status?: number | undefined;
 }
 

@@ -35,18 +35,18 @@ import type { TradeTable } from './table/trade-table.ts';
 
 export interface IngestOptions {
   readonly settings: Settings;
-  /** Variables with the keys of a bucket: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION. */
+  /** Variables of the environment: the keys of a bucket (AWS_…), and secrets of a declaration. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal | undefined;
-  /** Nothing is changed: the data folder may be one that cannot be written to. @default false */
+  /** Changes nothing, so that the data folder may be read-only. @default false */
   readonly readsOnly?: boolean | undefined;
-  /** It goes on though the exchange does not answer at first. @default false */
+  /** Keeps trying when the exchange does not answer at first. @default false */
   readonly goesOn?: boolean | undefined;
-  /** Requests to the exchange, in all. @default any number */
+  /** Largest number of requests to the exchange. @default unlimited */
   readonly maxRequests?: number | undefined;
-  /** Time for which a page waits for a fuller batch, in ms. @default 5,000 */
+  /** Time that a page may wait for a fuller batch, in ms. @default 5,000 */
   readonly batchMsMax?: number | undefined;
-  /** Time by which a lock outlives its process, in ms. @default as it is set */
+  /** Time by which a lock outlives its process, in ms. @default the setting `leaseSeconds` */
   readonly leaseMs?: number | undefined;
   /** The first pause of the breaker, in milliseconds. @default 10,000 */
   readonly cooldownMs?: number | undefined;
@@ -55,33 +55,33 @@ export interface IngestOptions {
   readonly random?: Random | undefined;
 }
 
-/** All that commands work with. Dispose it at the end. */
+/** The open store, folder and connector that commands work with. Dispose it at the end. */
 export interface Ingest extends Context, AsyncDisposable {
   readonly settings: Settings;
   readonly connector: Connector;
-  /** The database of the store: without it nothing goes on. */
+  /** The database of the store, for readiness checks. */
   readonly database: Part;
   readonly bucket: QuotaBucket;
   readonly pause: LongPause;
   readonly breaker: SharedBreaker;
-  /** Runs a request at the shared rate, behind the shared breaker. */
+  /** Runs one request at the shared rate and behind the shared breaker, with retries. */
   readonly guard: Guard;
   harvester(request: HarvestRequest): Harvester;
-  /** A harvester of what a feed has brought: no request is made for it. */
+  /** Makes a harvester of the trades in a feed's buffer; it sends no requests. */
   liveHarvester(connector: Connector, request: HarvestRequest): Harvester;
-  /** Opened when it is first asked for. */
+  /** Opens the table at the first call. */
   table(): Promise<TradeTable>;
   transformer(): Promise<Transformer>;
 }
 
-/** Attempts of a request that no harvest makes. */
+/** Attempts of a request outside of a harvest. */
 const attemptsMax = 10;
-/** Waits for the tokens of one process; a harvest has one waiter, plans one for each product. */
+/** Callers that may wait for a token: one for a harvest, and one for each product's plan. */
 const waitersMax = 10_000;
-/** Pages of a feed a second: they cost nothing, so it is more than there ever are. */
+/** Pages of a feed a second: no request is made for them, so this is no real limit. */
 const liveRate = 10_000;
 
-/** Commits to a SQLite file that may wait, and how long one waits for other processes. */
+/** Commits that may wait for a SQLite file, and the time that one may wait. */
 const commitsMax = 1_000;
 const commitMsMax = 10_000;
 
@@ -89,7 +89,7 @@ const commitMsMax = 10_000;
 export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const { settings, signal, clock = wallClock, random = systemRandom } = options;
   await using stack = new AsyncDisposableStack();
-  // The rate that the guard keeps is the connector's, so that comes first.
+  // The connector needs the guard, and the guard needs the connector's rate.
   const guard: Guard = (request, caller) => guarded(request, caller);
   const pauseMsMax = settings.pauseSecondsMax * 1000;
   const { environment, goesOn } = options;
@@ -100,7 +100,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const bucketFolder = await openBucket(options, stack);
   const { store, database } = await openStore(options, stack);
   if (options.readsOnly !== true) await refuseCopied(store, signal);
-  // By its address too, as another one has limits and troubles of its own.
+  // Includes the host: another address has limits and failures of its own.
   const name = `ingest/${connector.name}/${new URL(connector.baseUrl).host}`;
   const shared = { store, name, clock, random };
   const ratePerSecond = settings.ratePerSecond ?? connector.rate.ratePerSecond;
@@ -108,7 +108,7 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   const limits = { ratePerSecond, burst, queueMax: waitersMax };
   const tokens = stack.use(new SharedBucket({ ...shared, ...limits }));
   const { cooldownMs } = options;
-  // Where nothing has ever answered a run ends by itself: the next one must not wait for that.
+  // A run that never gets an answer ends by itself, and must not make the next run wait.
   const isFailure = (error: unknown): boolean => {
     const isKnown = goesOn || connector.isReached() || breaker.stats.state !== 'closed';
     return isKnown && (Object(error).status ?? 500) >= 500;
@@ -160,11 +160,11 @@ export async function openIngest(options: IngestOptions): Promise<Ingest> {
   };
 }
 
-/** The burst for a rate that may be set: it lasts as long as the one that is declared. */
+/** Scales the declared burst to the rate in use, so that it lasts for the same time. */
 function burstOf({ name, rate }: Connector, ratePerSecond: number): number | undefined {
   const { burst } = rate;
   if (burst === undefined) return undefined;
-  // The shared bucket gives tokens for 20 ms at a time, as timers are not exact.
+  // The shared bucket hands out the tokens of 20 ms at once, as timers are not exact.
   const leastOf = (perSecond: number) => Math.ceil(perSecond / 50);
   const least = leastOf(rate.ratePerSecond);
   if (burst < least) {
@@ -174,7 +174,7 @@ function burstOf({ name, rate }: Connector, ratePerSecond: number): number | und
   return Math.max(leastOf(ratePerSecond), Math.floor((burst * ratePerSecond) / rate.ratePerSecond));
 }
 
-/** DuckDB is loaded with it, so only where it is needed. */
+/** Imports the table late: DuckDB is loaded with it. */
 async function openTable(
   folder: Folder,
   { name, lineSql }: Connector,
@@ -184,7 +184,7 @@ async function openTable(
   return await TradeTable.open({ folder, lines: { [name]: lineSql }, memoryMbMax });
 }
 
-/** The bucket that is set; undefined for none. */
+/** Opens the S3 bucket of the settings; undefined if there is none. */
 async function openBucket(
   { settings, environment }: IngestOptions,
   stack: AsyncDisposableStack,
@@ -238,7 +238,7 @@ async function openStore(
   }
 }
 
-/** The file of a store in SQLite. */
+/** The path of a store in SQLite; undefined for other stores. */
 function pathOf(store: string): string | undefined {
   return /^sqlite:(.+)$/s.exec(store)?.[1];
 }
@@ -248,7 +248,7 @@ function unusable(store: string, cause: Error): Error {
   return ingestError('STORE_UNUSABLE', message, { cause });
 }
 
-/** Refuses places where nothing can be written, before anything is made in any of them. */
+/** Refuses places that cannot be written to, before anything is created in any of them. */
 async function demandPlaces({ settings, readsOnly }: IngestOptions): Promise<void> {
   if (readsOnly) return;
   const path = pathOf(settings.store);
@@ -260,10 +260,10 @@ async function demandPlaces({ settings, readsOnly }: IngestOptions): Promise<voi
   if (settings.s3Bucket === undefined) await demandUsable(settings.data);
 }
 
-/** Tries to copy a store that is being changed. */
+/** Attempts to copy a store that is being changed. */
 const copiesMax = 10;
 
-/** The file, or a copy of one that cannot be written to: SQLite writes beside what it reads. */
+/** The path of a SQLite file, or of a copy if it is read-only: SQLite has to write beside it. */
 async function writable(path: string, stack: AsyncDisposableStack): Promise<string> {
   if (!(await isReadOnly(dirname(resolve(path))))) return path;
   const folder = await mkdtemp(join(tmpdir(), 'ingest-store-'));
@@ -271,7 +271,7 @@ async function writable(path: string, stack: AsyncDisposableStack): Promise<stri
   const copy = join(folder, basename(path));
   const log = `${path}-wal`;
   const stamp = () => [path, log].map((file) => statSync(file, { throwIfNoEntry: false })?.mtimeMs);
-  // Both as they were at one moment: another process may write to them where this one cannot.
+  // Another process may be writing, so database and log must be copied in the same state.
   for (let copies = 1; ; copies += 1) {
     const before = stamp();
     await copyFile(path, copy);
@@ -284,7 +284,7 @@ async function writable(path: string, stack: AsyncDisposableStack): Promise<stri
 type Guard = NonNullable<ConnectorOptions['guard']>;
 type GuardParts = Pick<Ingest, 'bucket' | 'breaker' | 'clock' | 'random'>;
 
-/** Sends requests of no harvest through the same breaker and bucket. */
+/** Sends requests outside of a harvest through the same breaker and bucket. */
 function guardOf({ bucket, breaker, clock, random }: GuardParts): Guard {
   const run = stack(new Retry({ attemptsMax, backoffMs: 500, clock, random }), breaker);
   return async <T>(request: Task<T>, signal: AbortSignal): Promise<T> => {
@@ -302,7 +302,7 @@ function guardOf({ bucket, breaker, clock, random }: GuardParts): Guard {
     try {
       return await run(attempt, { signal });
     } catch (error) {
-      // Why it was asked no more matters less than what it had answered.
+      // The last answer explains more than the fact that no further attempt was allowed.
       const isOurs = ['BREAKER_OPEN', 'BUDGET_SPENT'].includes(Object(error).code);
       throw isOurs && failure !== undefined ? failure : error;
     }

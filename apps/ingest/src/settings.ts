@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { choice, number, type SettingsOf, SettingsReader, text } from 'spillway-cli';
 
-/** All that can be set when a command starts. */
+/** The settings of a command. */
 export type Settings = SettingsOf<typeof settingRules>;
 
 const exchangeNames = ['coinbase', 'kraken', 'binance', 'simulated'] as const;
@@ -29,7 +29,7 @@ const settingRules = {
     isPath: true,
   }),
   store: text(
-    'checkpoints, locks, the shared rate: sqlite:<file> (default in data), postgres://…, redis://…',
+    'for checkpoints, locks, the shared rate: sqlite:<file> (in data), postgres://…, redis://…',
     {
       value: '<url>',
       rule: 'sqlite:<file>, postgres://user:password@host:port/database or redis://host:port',
@@ -71,52 +71,58 @@ const settingRules = {
     absent: '',
     absentIn: (data) => join(data, 'products.yaml'),
   }),
-  limit: number('trades in a request (default: as many as it gives)', {
+  limit: number('trades per request (default: as many as the exchange gives)', {
     absent: undefined,
     min: 1,
     max: 1_000,
   }),
-  workers: number('products at once, 1 to 10 (default: as many as are of use)', {
+  workers: number('products harvested at once, 1 to 10 (default: found automatically)', {
     absent: undefined,
     min: 1,
     max: 10,
   }),
-  chunkConcurrency: number('requests of a product at once, 1 to 25 (default: finds itself)', {
-    absent: undefined,
-    min: 1,
-    max: 25,
-  }),
+  chunkConcurrency: number(
+    'requests of a product at once, 1 to 25 (default: found automatically)',
+    {
+      absent: undefined,
+      min: 1,
+      max: 25,
+    },
+  ),
   mode: choice('prefix notes gaps and goes on, strict stops at one (default prefix)', {
     value: '<name>',
     words: ['prefix', 'strict'],
     absent: 'prefix',
   }),
-  leaseSeconds: number('how long a product stays locked after a crash', {
+  leaseSeconds: number('time for which a product stays locked after a crash', {
     absent: 60,
     min: 1,
     max: 7_200,
   }),
-  firstAnswerSeconds: number('time for the first answer of the exchange, before it is given up', {
+  firstAnswerSeconds: number('time to wait for the first answer of the exchange', {
     absent: 4,
     min: 1,
     max: 600,
   }),
-  pauseSecondsMax: number('longest pause the exchange may ask for before a run ends', {
-    absent: 900,
-    min: 1,
-    max: 2_592_000,
-  }),
-  gapsMax: number('gaps that a product may have before its harvest ends', {
+  pauseSecondsMax: number(
+    'longest pause to wait out; if the exchange asks for more, the run ends',
+    {
+      absent: 900,
+      min: 1,
+      max: 2_592_000,
+    },
+  ),
+  gapsMax: number('gaps that a product may have; one more ends its harvest', {
     absent: 10_000,
     min: 1,
     max: 1_000_000,
   }),
-  waitingMbMax: number('MB of fetched pages that may wait for their commit', {
+  waitingMbMax: number('MB of fetched pages that may wait to be committed', {
     absent: 80,
     min: 1,
     max: 100_000,
   }),
-  memoryMbMax: number('MB that DuckDB may take for long records, instead of 96', {
+  memoryMbMax: number('MB that DuckDB may use for long records; 96 otherwise', {
     absent: 1_024,
     min: 96,
     max: 1_000_000,
@@ -168,3 +174,6 @@ export function readSettings(sources: Parameters<typeof settingsReader.read>[0])
 
 /** Port at which `ingest exchange` listens and is looked for, unless that is set otherwise. */
 export const simulatedPort = 7071;
+
+/** Products of the simulated exchange, unless others are named. */
+export const simulatedProducts: readonly string[] = ['BTC-USD', 'ETH-USD', 'SOL-USD'];

@@ -170,6 +170,10 @@ describe('ingest run', () => {
     const here = place('stopped');
     const planned = await ingest('run', 'A-USD', '--limit', '20', '--dry-run', '--json', ...here);
     assert.equal(JSON.parse(planned.stdout).requests, 175, planned.stderr);
+    // If the first request failed, nothing could be committed.
+    const { trouble } = exchange;
+    exchange.trouble = {};
+    using _trouble = { [Symbol.dispose]: () => Object.assign(exchange, { trouble }) };
     const command = new IngestCommand(['run', 'D-EUR', '--limit', '20', '--json', ...here]);
     const { requests } = exchange.stats;
     while (exchange.stats.requests < requests + 60) await setTimeout(5);
@@ -180,10 +184,6 @@ describe('ingest run', () => {
     assert.equal(status, 'interrupted');
     const { trades, nextId } = products[0];
     assert.ok(trades > 0 && trades === nextId - 1, `${trades} trades up to ${nextId}`);
-    // If the first of ten requests failed, nothing could be committed.
-    const { trouble } = exchange;
-    exchange.trouble = {};
-    using _trouble = { [Symbol.dispose]: () => Object.assign(exchange, { trouble }) };
     const next = await ingest('run', 'D-EUR', '--max-requests', '10', '--json', ...here);
     assert.equal(next.code, 0);
     const [after] = JSON.parse(next.stdout).products;
@@ -204,7 +204,10 @@ describe('ingest run', () => {
     assert.equal(second.code, 3, second.stdout);
     assert.equal(JSON.parse(second.stdout).products[0].reason, 'locked_by_another_worker');
     assert.equal(told.code, 3, told.stdout);
-    assert.match(told.stdout, /Another run holds what is locked; a killed one for leaseSeconds/);
+    assert.match(
+      told.stdout,
+      /Another run has locked what was skipped; a killed one for leaseSeconds/,
+    );
   });
 });
 

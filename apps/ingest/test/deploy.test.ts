@@ -95,8 +95,7 @@ describe('the container recipe', () => {
     }
     const seen = new Set<string>();
     for (const [at, command] of commands.entries()) {
-      while (!/http:\/\/\S+:\d+/.test(command.stdout)) await setTimeout(20);
-      const [url] = /http:\/\/\S+:\d+/.exec(command.stdout) ?? [];
+      const url = await command.url();
       const check = ours[at]?.healthcheck.test.at(-1) ?? '';
       const [, path] = /127\.0\.0\.1:7070(\/[-/\w]+)'/.exec(check) ?? assert.fail(check);
       assert.equal((await fetch(`${url}${path}`)).status, 200);

@@ -37,26 +37,19 @@ describe('the exchange', () => {
     assert.ok(Math.abs(after - 10) < 1e-9, `${after}`);
   });
 
-  it('answers as late as it was told, and later for a slow product', async () => {
+  it('answers as late as it was told', async () => {
     const clock = new VirtualClock();
-    const slow = { ...btc, id: 'SLOW-USD', slowness: 10 };
-    const products = [btc, slow];
     const latency = { meanMs: 100, sigma: 0 };
-    await using exchange = await startExchange({ products, latency, clock });
-    const done: string[] = [];
-    const both = [btc, slow].map(async ({ id }) => {
-      await ask(exchange, `/products/${id}/trades?limit=1`);
-      done.push(id);
+    await using exchange = await startExchange({ products: [btc], latency, clock });
+    let isDone = false;
+    const asked = ask(exchange, '/products/BTC-USD/trades?limit=1').then(() => {
+      isDone = true;
     });
-    while (exchange.stats.open < 2) await new Promise(setImmediate);
+    while (exchange.stats.open < 1) await new Promise(setImmediate);
     await clock.advance(99);
-    assert.deepEqual(done, []);
+    assert.equal(isDone, false);
     await clock.advance(1);
-    await both[0];
-    assert.deepEqual(done, ['BTC-USD']);
-    await clock.advance(900);
-    await both[1];
-    assert.deepEqual(done, ['BTC-USD', 'SLOW-USD']);
+    await asked;
   });
 
   it('takes its time with a long tail: most are quick, one in 100 takes six means', async () => {

@@ -74,24 +74,31 @@ describe('a feed', () => {
   ];
   for (const [what, message, error] of faults) {
     it(`is left and connected to again when a message ${what}`, async () => {
-      await using scene = await hostileFeed((send, connection) => {
+      const errors: (string | undefined)[] = [];
+      const clock: Clock = {
+        now: () => wallClock.now(),
+        after(ms, call) {
+          // The wait for the next connection is among these calls: until then the error is told.
+          errors.push(scene?.feed.stats.error);
+          return wallClock.after(ms, call);
+        },
+      };
+      let scene: Awaited<ReturnType<typeof hostileFeed>> | undefined;
+      scene = await hostileFeed((send, connection) => {
         send(match(connection));
         if (connection <= 2) send(message);
-      });
+      }, clock);
+      await using _scene = scene;
       const { feed } = scene;
-      const errors = new Set<string>();
-      await until(() => {
-        errors.add(feed.stats.error ?? '');
-        return feed.stats.connections >= 3 && feed.newest('A-USD') === 3;
-      });
-      assert.match([...errors].join(' '), error);
-      assert.equal(feed.runAt('A-USD', 1, 10), 3);
+      await until(() => feed.newest('A-USD') >= 3);
+      assert.match(errors.join(' '), error);
+      assert.ok(feed.runAt('A-USD', 1, 10) >= 3);
     });
   }
 
   it('is connected to again when it is silent', async () => {
     await using scene = await hostileFeed((send, connection) => send(match(connection)));
-    await until(() => scene.feed.newest('A-USD') === 2);
+    await until(() => scene.feed.newest('A-USD') >= 2);
     assert.ok(scene.feed.stats.connections >= 2);
   });
 
@@ -165,7 +172,8 @@ describe('a feed', () => {
   });
 
   it('keeps neither other products, nor trades of the future, nor any twice', async () => {
-    await using scene = await hostileFeed((send) => {
+    await using scene = await hostileFeed((send, connection) => {
+      if (connection > 1) return;
       send(match(1, { product_id: 'B-USD' }));
       send(match(2, { time: '2999-01-01T00:00:00.000000Z' }));
       for (const id of [7, 5, 6, 5, 9]) send(match(id));
@@ -205,7 +213,8 @@ describe('a feed', () => {
   });
 
   it('drops the oldest when nobody takes them, and says so', async () => {
-    await using scene = await hostileFeed((send) => {
+    await using scene = await hostileFeed((send, connection) => {
+      if (connection > 1) return;
       for (let id = 1; id <= 1_500; id += 1) send(match(id));
     });
     await until(() => scene.feed.newest('A-USD') === 1_500);

@@ -72,7 +72,9 @@ describe('a first contact that fails', () => {
       const things = { name: 'things', address: 'http://localhost/things', key: 'id', pages };
       // Slow enough that a second request would come too late.
       await writeFile(source, JSON.stringify({ ...things, limits: { perMinute: 1 } }));
-      const one = { baseUrl: url, data: join(folder.path, 'data'), firstAnswerSeconds: '1' };
+      // What answers may take its time on a busy machine, and what is silent must not.
+      const firstAnswerSeconds = /within 1000 ms/.test(reason.source) ? '1' : '60';
+      const one = { baseUrl: url, data: join(folder.path, 'data'), firstAnswerSeconds };
       const exchanges = [
         { flags: one, product: 'BTC-USD', requestsMax: 3 },
         { flags: { ...one, source }, product: 'things', requestsMax: 1 },
@@ -127,8 +129,7 @@ describe('a first contact that fails', () => {
     for (let run = 1; run <= 3; run += 1) {
       await using opened = await openIngest({ settings, environment: {} });
       const harvester = opened.harvester({ products: ['BTC-USD'] });
-      // An open breaker makes a run wait for 10 s at first, and for a minute soon.
-      const [outcome] = await harvester.run(AbortSignal.timeout(8_000));
+      const [outcome] = await harvester.run(signal);
       assert.match(String(outcome?.reason), /cannot be reached: /, `run ${run}`);
       assert.equal(opened.breaker.stats.state, 'closed');
     }

@@ -17,8 +17,7 @@ describe('the pages of a follower in a browser', () => {
       command.signal('SIGINT');
       await command.ended;
     });
-    while (!command.stdout.includes('ready at')) await setTimeout(20);
-    const [url] = /http:\/\/\S+:\d+/.exec(command.stdout) ?? assert.fail(command.stderr);
+    const url = await command.url();
     const browser = await openBrowser();
     stack.defer(() => browser.close());
     // There is no report before the first look at the table.

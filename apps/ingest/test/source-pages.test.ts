@@ -118,7 +118,46 @@ describe('an API that refuses the page after its last one', () => {
   });
 });
 
+describe('the cursor of the next page', () => {
+  it('is found in a header', async () => {
+    const pages = { by: 'cursor', cursor: 'page', header: 'X-Next-Page' };
+    const found = await runs(
+      { ...posts, pages },
+      (page, response) => {
+        if (page < 3) response.setHeader('x-next-page', String(page + 1));
+        response.end(JSON.stringify([{ id: page }]));
+      },
+      2,
+    );
+    assert.deepEqual(found, ['done 3', 'done 3']);
+  });
+});
+
 describe('an answer', () => {
+  it('may have null for a list without records', async () => {
+    const pages = { by: 'page', page: 'page', size: 2 };
+    const found = await runs(
+      { ...posts, records: 'data.list', pages },
+      (page, response) => {
+        const ids = [2 * page - 1, 2 * page].filter((id) => id <= 3);
+        const list = ids.length === 0 ? null : ids.map((id) => ({ id }));
+        response.end(JSON.stringify({ data: { list } }));
+      },
+      2,
+    );
+    assert.deepEqual(found, ['done 3', 'done 3']);
+  });
+
+  it('without the list ends the run with its name, and no position of a cursor', async () => {
+    const pages = { by: 'page', page: 'page', size: 2 };
+    const found = await runs({ ...posts, records: 'data.list', pages }, (_page, response) => {
+      response.end('{"data":null}');
+    });
+    assert.deepEqual(found, [
+      'failed 0 posts: data.list: must be a list of records, got undefined',
+    ]);
+  });
+
   it('may be packed by any name of gzip', async () => {
     for (const coding of ['GZIP', 'x-gzip']) {
       const found = await runs({ ...posts, pages: { by: 'link' } }, (page, response) => {

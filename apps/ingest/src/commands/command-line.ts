@@ -15,7 +15,7 @@ export function settingsOf(command: Command): Settings {
   return cli.settingsOf(command, settingsReader).settings;
 }
 
-/** One call of a command, while its ingest is open. */
+/** One call of a command with an open ingest. */
 export interface Call<Flags = object> {
   readonly ingest: Ingest;
   readonly flags: Flags;
@@ -23,7 +23,7 @@ export interface Call<Flags = object> {
   readonly signal: AbortSignal;
 }
 
-/** Result of a command: a value for programs, and its text for people. */
+/** The result of a command: a value for programs, and a text for people. */
 export interface Result {
   readonly value: unknown;
   readonly text: () => string;
@@ -31,17 +31,17 @@ export interface Result {
   readonly exitCode?: number;
 }
 
-/** The part of a command that is done with an open ingest. */
+/** The work of a command with an open ingest. */
 interface Work<Flags, Words extends unknown[]> {
   readonly examples: readonly string[];
-  /** Settings in its help. */
+  /** Settings to show in the help. */
   readonly shown?: readonly string[];
-  /** True if nothing is changed: the data folder may be one that cannot be written to. */
+  /** True if it changes nothing, so that the data folder may be read-only. */
   readonly readsOnly?: boolean;
   readonly run: (call: Call<Flags>, ...words: Words) => Promise<Result>;
 }
 
-/** Completes a command: it opens an ingest for its work, and prints the result, also as JSON. */
+/** Completes a command: opens an ingest for its work, and prints the result as text or JSON. */
 export function onIngest<Flags extends object, Words extends unknown[]>(
   command: Command,
   { examples, shown, readsOnly, run }: Work<Flags, Words>,
@@ -55,7 +55,7 @@ export function onIngest<Flags extends object, Words extends unknown[]>(
       const settings = settingsOf(command);
       using stop = new StopRequest();
       const { signal } = stop;
-      // Loaded when it is needed: help and complaints come at once without.
+      // Imported late, so that help and usage errors come at once.
       const { openIngest } = await import('../open.ts');
       const { env: environment } = process;
       const options = { settings, environment, signal, maxRequests, readsOnly };
@@ -68,13 +68,13 @@ export function onIngest<Flags extends object, Words extends unknown[]>(
   return withSettings(command, shown);
 }
 
-/** A share of the products: the `index`-th of `count` machines has every `count`-th of them. */
+/** A share of the products, for the `index`-th of `count` machines. */
 export interface Shard {
   readonly index: number;
   readonly count: number;
 }
 
-/** A flag that names a share of the products. */
+/** Makes the flag for a share of the products. */
 export function shardOption(): Option {
   const about = 'only the products of this machine, the i-th of n: 1/4';
   return new Option('--shard <i/n>', about).argParser((text): Shard => {
@@ -84,7 +84,7 @@ export function shardOption(): Option {
   });
 }
 
-/** The products that were named, or those of the list; of these the share of this machine. */
+/** Returns the named products, or those of the list, limited to the share of this machine. */
 export async function productsOf(
   named: readonly string[],
   settings: Settings,
@@ -113,19 +113,19 @@ async function allProducts(
   throw new cli.UsageError(`no products: name some, or ${how}`);
 }
 
-/** The products that were named, or all that were ever harvested; refuses unknown names. */
+/** Returns the named products, or all harvested ones; refuses unknown names. */
 export function harvestedOf(named: readonly string[], known: readonly string[]): readonly string[] {
   const unknown = named.find((name) => !known.includes(name));
   if (unknown === undefined) return named.length > 0 ? named : known;
   throw new cli.UsageError(`${unknown}: nothing was harvested of it yet`);
 }
 
-/** The complaint about a folder without a table. */
+/** Message for a folder without a table. */
 export function nothingIn({ folder }: Pick<Ingest, 'folder'>): string {
   return `${folder.place}: nothing was harvested yet; see ingest run`;
 }
 
-/** The answer where nothing was harvested from this exchange; it names those there are. */
+/** Message where nothing was harvested from this exchange; names the exchanges that are there. */
 export async function nothingFrom({ ledger, store }: Ingest): Promise<string> {
   const records = await store.list('generation/', { max: 10_000 });
   const others = [...new Set(records.map(({ name }) => name.split('/')[1]))];
@@ -138,19 +138,19 @@ export function examplesOf(...lines: readonly string[]): string {
   return cli.examplesOf('ingest', lines);
 }
 
-/** For flags that are whole numbers. */
+/** Parses a flag that is an integer from 1. */
 export function integerFrom1(text: string): number {
   if (/^[1-9]\d{0,14}$/.test(text)) return Number(text);
   throw new InvalidArgumentError('It must be an integer from 1.');
 }
 
-/** A flag that is a time; its value is in microseconds since 1970. */
+/** Makes a flag for a time; its value is in microseconds since 1970. */
 export function timeOption(flags: string, about: string): Option {
   return new Option(flags, `${about} (2026-01-31, or with a time, in UTC)`).argParser((text) => {
     const isWritten = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?$/.test(text);
     const isWhole = text.includes('T') && !text.endsWith('Z');
     const ms = isWritten ? Date.parse(isWhole ? `${text}Z` : text) : Number.NaN;
-    // A day that no month has would else count as one of the next month.
+    // `Date` would take February 30 for a day in March.
     const isDay = !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text.slice(0, 10));
     if (isDay) return BigInt(ms) * 1000n;
     const flag = flags.split(' ')[0];
@@ -163,26 +163,26 @@ interface TimeRange {
   readonly until?: bigint | undefined;
 }
 
-/** Refuses a range of time in which there is nothing. */
+/** Refuses an empty range of time. */
 export function checkTimes({ since, until }: TimeRange): void {
   if (since === undefined || until === undefined || since < until) return;
   throw new cli.UsageError('--since: must be before --until');
 }
 
-/** The word for what is harvested. */
+/** Returns the noun for what is harvested. */
 export function nounOf({ source }: Pick<Settings, 'source'>): 'trade' | 'record' {
   return source === undefined ? 'trade' : 'record';
 }
 
-/** Number and noun in words. */
+/** Formats a number with its noun. */
 export function counted(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** Numbers as people read them, each below the other. */
+/** Formats tables with thousands separators and aligned numbers. */
 export const tableStyle: cli.TableStyle = { cell, alignsNumbers: true };
 
-/** Rows of the same keys, one below the other; a title for each key. */
+/** Formats rows as a table with a title for each key; `none` is shown if there are no rows. */
 export function table(rows: readonly object[], none: string): string {
   return cli.table(rows, none, tableStyle);
 }
@@ -198,13 +198,13 @@ function cell(value: unknown): string {
 /** Exit codes of the commands, for people and schedulers. */
 export const exitCodes = {
   ...cli.exitCodes,
-  /** Another process holds the lock of all that was asked for. */
+  /** Other processes have locked all requested products. */
   locked: 3,
-  /** All went well, and some trades are noted as missing. */
+  /** Success, with trades noted as missing. */
   gaps: 4,
 } as const;
 
-/** Hears Ctrl-C and SIGTERM while it is held: the first asks to stop, a second ends at once. */
+/** Handles Ctrl-C and SIGTERM until disposed: the first stops, the second ends at once. */
 export class StopRequest extends StopSignal {
   constructor() {
     super({ first: 'what is complete is committed', left: () => 'What is committed stays.' });
@@ -212,13 +212,13 @@ export class StopRequest extends StopSignal {
 }
 
 /**
- * Gives back what is no longer used, now: some 60 MB after a harvest, since DuckDB, which needs
- * the room next, is nothing that V8 would see as a reason. It stops the event loop for some 30 ms,
- * so it is for commands, not for services.
+ * Frees unused memory, some 60 MB after a harvest. V8 would not do so by itself, as it does not
+ * know of DuckDB, which needs the memory next. It blocks the event loop for some 30 ms, so it is
+ * for commands, not for services.
  */
 export function collectGarbage(): void {
   setFlagsFromString('--expose-gc');
   const gc: NonNullable<typeof global.gc> = runInNewContext('gc');
-  // Any other kind keeps free pages for itself.
+  // Other flavors keep free pages.
   gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
 }

@@ -23,10 +23,10 @@ import type { ProductOutcome, ProductStatus } from '../harvest/product.ts';
 import type { Ingest } from '../open.ts';
 import { counted } from './command-line.ts';
 
-/** Values that the page of a follower shows. */
+/** The values on a follower's page. */
 export type FollowView = ReturnType<typeof viewOf>;
 
-/** The state of it all, and the last quarter of an hour. */
+/** Collects the values of the page, with samples of the last quarter of an hour. */
 export function viewOf(ingest: Ingest, follower: FollowerStats, history: FollowHistory) {
   const { settings, connector, bucket, breaker, pause, clock } = ingest;
   const now = clock.now();
@@ -45,9 +45,9 @@ export function viewOf(ingest: Ingest, follower: FollowerStats, history: FollowH
     /** Tokens in the bucket. */
     tokens,
     breaker: breakerState as string,
-    /** Reason of the last failed request, while the breaker is not closed. */
+    /** Message of the last failure, unless the breaker is closed. */
     failure: breakerState === 'closed' ? undefined : lastFailure?.message,
-    /** End of a pause that the exchange has asked for, ISO 8601; undefined for none. */
+    /** End of a long pause, ISO 8601; undefined for none. */
     pausedUntil: pause.until > now ? new Date(pause.until).toISOString() : undefined,
     /** UNIX time in milliseconds. */
     now,
@@ -55,14 +55,14 @@ export function viewOf(ingest: Ingest, follower: FollowerStats, history: FollowH
   };
 }
 
-/** The state at one moment. */
+/** A sample for the charts. */
 export interface Sample {
   /** UNIX time in milliseconds. */
   readonly at: number;
   /** Requests and trades since the start. */
   readonly requests: number;
   readonly trades: number;
-  /** Milliseconds for which something may be missing; undefined while that is not known. */
+  /** Age of the last complete state in ms; undefined while it is unknown. */
   readonly lagMs: number | undefined;
 }
 
@@ -70,7 +70,7 @@ const sampleMs = 5_000;
 const samplesMax = 181;
 const minuteMs = 60_000;
 
-/** Keeps a sample for every five seconds of the last quarter of an hour. */
+/** Keeps a sample every five seconds for a quarter of an hour. */
 export class FollowHistory {
   samples: readonly Sample[] = [];
 
@@ -80,7 +80,7 @@ export class FollowHistory {
   }
 }
 
-/** The increase of a count per `perMs`, over the last `overMs` before each sample. */
+/** Computes the increase of a count per `perMs`, averaged over `overMs` before each sample. */
 function increase(
   samples: readonly Sample[],
   count: (sample: Sample) => number,
@@ -105,14 +105,14 @@ const shapes: Readonly<Record<ProductStatus, StateName>> = {
 function stateOf(outcome: ProductOutcome, isHeld: boolean, isLive: boolean): Html {
   const { status, reason } = outcome;
   if (isLive) return state('active', 'live');
-  // As long as the exchange is not asked, nobody knows whether there are newer trades.
+  // While no requests are made, nobody knows whether there are newer trades.
   const shown = status === 'done' && isHeld ? 'stopped' : status;
   const word = status === 'done' ? (isHeld ? 'not asked now' : 'up to date') : status;
   return html`${state(shapes[shown], word)}
 ${reason !== undefined && html`<span class="quiet small">${reason}</span>`}`;
 }
 
-/** Share of the history that is fetched. */
+/** Shows the fetched share of the history. */
 function progressOf({ product, nextId, toId }: ProductOutcome): Html {
   const share = toId > 0 ? nextId / toId : 0;
   return meter({ share, label: `${product}: ${decimal(share * 100)} % is fetched` });
@@ -168,7 +168,7 @@ ${list}
 ${follower.feed !== undefined && feedCard(follower.feed, view.now)}</div>`;
 }
 
-/** Everything that keeps the trades from being complete, worst first. */
+/** Shows everything that keeps the trades from being complete, worst first. */
 function troubles({ follower, pausedUntil, breaker, failure }: FollowView): Html {
   const { error, feed } = follower;
   const { contradicted = 0, contradiction } = feed ?? {};
@@ -184,14 +184,14 @@ ${
   breaker !== 'closed' &&
   trouble(
     `The breaker is ${breaker}: requests have failed too often.`,
-    `One request at a time finds out whether it is over. ${failure ?? ''}`,
+    `Single requests test whether the exchange works again. ${failure ?? ''}`,
   )
 }
 ${
   contradicted > 0 &&
   trouble(
     `The feed and REST disagree on ${counted(contradicted, 'trade')}.`,
-    `${contradiction}. Its product is left to REST; "ingest run --full-refresh" makes it anew.`,
+    `${contradiction}. The product is harvested by REST; "ingest run --full-refresh" repairs it.`,
   )
 }`;
 }
@@ -275,7 +275,7 @@ function charts({ history, permitted, now }: FollowView, noun: string): readonly
 const feedShapes: Readonly<Record<LiveStats['state'], readonly [StateName, string]>> = {
   connecting: ['pending', 'connecting'],
   open: ['active', 'connected'],
-  waiting: ['retry', 'connects again soon'],
+  waiting: ['retry', 'will reconnect'],
   closed: ['idle', 'closed'],
 };
 
@@ -284,19 +284,19 @@ function feedCard(feed: LiveStats, now: number): Html {
   const body = facts([
     ['State', html`${state(...feedShapes[name])} <span class="quiet small">${error}</span>`],
     ['Last message', lastMessageAt === undefined ? '–' : ago(now - lastMessageAt)],
-    ['Trades that came', `${decimal(feed.trades)}, ${decimal(feed.duplicates)} of them again`],
-    ['Jumped over', `${decimal(feed.missed)}, fetched from REST`],
-    ['Dropped for want of room', decimal(feed.dropped)],
-    ['Left out', `${decimal(feed.refused)}, of other products or of the future`],
-    ['Compared with REST', `${decimal(feed.compared)} the same, ${decimal(feed.contradicted)} not`],
-    ['Connections tried', decimal(connections)],
+    ['Trades received', `${decimal(feed.trades)}, and ${decimal(feed.duplicates)} duplicates`],
+    ['Skipped by the feed', `${decimal(feed.missed)}, fetched from REST`],
+    ['Dropped, buffer full', decimal(feed.dropped)],
+    ['Refused', `${decimal(feed.refused)}, of other products or in the future`],
+    ['Compared with REST', `${decimal(feed.compared)} equal, ${decimal(feed.contradicted)} not`],
+    ['Connection attempts', decimal(connections)],
     ['Address', feed.url],
   ]);
   const about = `${decimal(products.length)} live`;
   return card({ id: 'feed', title: 'Feed of live trades', about, body });
 }
 
-/** The page at `/`: how far each product is, as it changes. */
+/** Makes the live page at `/`, with the progress of each product. */
 export function followPage(shown: State<FollowView>): LivePageOptions {
   return {
     states: [shown],

@@ -22,7 +22,7 @@ import { joinRawFiles } from '../harvest/raw-join.ts';
 import { type Ingest, openIngest } from '../open.ts';
 import { qualityPage } from '../quality/page.ts';
 import { QualityWatch, qualityMetrics } from '../quality/watch.ts';
-import { type Settings, settingsReader } from '../settings.ts';
+import { type Settings, settingsReader, simulatedProducts } from '../settings.ts';
 import { type Exchange, startExchange } from '../simulated/exchange.ts';
 import { counted, exitCodes, nounOf } from './command-line.ts';
 import { FollowHistory, followPage, viewOf } from './follow-page.ts';
@@ -30,25 +30,25 @@ import { FollowHistory, followPage, viewOf } from './follow-page.ts';
 export interface FollowOptions {
   readonly settings: Settings;
   readonly products: readonly string[];
-  /** Follows an exchange that is started with it, and takes no notice of any other. */
+  /** Starts a simulated exchange, and follows that. */
   readonly simulated: boolean;
   readonly signal: AbortSignal;
 }
 
-/** Settings whose values operators see; of those with a secret they see whether they are set. */
+/** Settings whose values operators may see; of the others they see whether they are set. */
 const visible = settingsReader.names.filter((name) => {
   return settingsReader.rules[name].hides === undefined;
 });
 const defaultPort = 7070;
 const showMs = 1_000;
-/** A product that is far behind lets the others have their turn after about so long. */
+/** Time after which a product that is far behind lets the others have a turn, in ms. */
 const sliceMs = 30_000;
 const liveSliceMs = 5_000;
 
-/** Follows until the signal aborts, then commits what is complete; gives the exit code. */
+/** Follows until the signal aborts, then commits complete pages; returns the exit code. */
 export async function follow(options: FollowOptions): Promise<number> {
   await using stack = new AsyncDisposableStack();
-  // A start that is refused leaves nothing behind.
+  // Checked first, so that a refused start leaves nothing behind.
   const { data, host, port = defaultPort, operatorPort } = options.settings;
   const remote = remoteOf(options.settings);
   await demandAlone(data);
@@ -63,7 +63,7 @@ export async function follow(options: FollowOptions): Promise<number> {
   const watch = new QualityWatch(await ingest.table(), ingest.clock);
   const follower = await followerOf(ingest, products, watch);
   const server = await serverOf(ingest, follower, watch, remote, exchange);
-  // Also a server that could not listen has timers, which would keep the process.
+  // A server that fails to listen has timers, too, which would keep the process alive.
   stack.defer(() => server.close());
   await server.start({ signal: options.signal }).catch((error: unknown) => {
     throw listenFault(error, { host, ports });
@@ -83,7 +83,7 @@ export async function follow(options: FollowOptions): Promise<number> {
   return feed.contradicted > 0 ? exitCodes.failed : exitCodes.ok;
 }
 
-/** Refuses a second start beside one that follows: all it could do is to wait for the leases. */
+/** Refuses to start if another `follow` uses the folder: it would only wait for the leases. */
 async function demandAlone(data: string): Promise<void> {
   const call = { socket: operatorSocket(data), path: '/-/live' };
   const isAlone = await askOperator(call).then(
@@ -100,7 +100,7 @@ function tellContradiction(message: string): void {
   );
 }
 
-/** Tells what fails, where no page is open: when it begins, and when it is over. */
+/** Reports on stderr when failures begin, and when they are over. */
 function troubleTeller(follower: Follower): () => void {
   let isTold = false;
   return () => {
@@ -139,7 +139,7 @@ async function followerOf(
   });
 }
 
-/** The feed of the exchange, if it has one and it is wanted. */
+/** Opens the exchange's feed, if it has one and the settings want it. */
 function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined {
   const { connector, settings, clock, random, bucket } = ingest;
   const { feed: form } = connector;
@@ -147,13 +147,13 @@ function liveOf(ingest: Ingest, request: HarvestRequest): LiveTrades | undefined
   const { products } = request;
   const feed = new Feed({ form, products, clock, random });
   const harvester = ingest.liveHarvester(liveConnector(connector, feed), request);
-  // Two requests for each comparison, at a quarter of the rate.
+  // A comparison takes two requests, and all comparisons a quarter of the rate.
   const compareMs = Math.max(30_000, (8_000 * products.length) / bucket.stats.ratePerSecond);
   const onContradiction = tellContradiction;
   return new LiveTrades({ ...ingest, feed, harvester, products, compareMs, onContradiction });
 }
 
-/** Joins the raw files that are in the table, each product from where it left off. */
+/** Makes a function that joins raw files that are in the table, continuing for each product. */
 function rawJoinerOf(ingest: Ingest): (signal: AbortSignal) => Promise<void> {
   const joinedTo = new Map<string, number>();
   return async (signal) => {
@@ -199,7 +199,7 @@ async function serverOf(
   server.app.get('/report', (_request, reply) => {
     if (watch.last === undefined)
       return reply.code(404).send('There is no table of trades yet: load it again in a minute.\n');
-    // The page is whole in itself, so that it can be kept: its style is in it.
+    // The page is self-contained, with inline styles.
     const policy = "default-src 'none'; style-src 'unsafe-inline'";
     void reply.header('content-security-policy', policy).type('text/html; charset=utf-8');
     return reply.send(qualityPage(watch.last, undefined, '/'));
@@ -239,12 +239,10 @@ function greet(
 `);
 }
 
-/** Products of a simulated exchange, which are followed where none are named. */
-const simulatedProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 const stepUs = 250_000;
 const dayUs = 86_400_000_000;
 
-/** An exchange for this data folder alone: started again, it goes on with the same history. */
+/** Starts an exchange for this data folder; a later start continues the same history. */
 async function startSimulation(startUs: number): Promise<Exchange> {
   const nowUs = Math.floor(wallClock.now() * 1000);
   return await startExchange({
@@ -258,7 +256,7 @@ async function startSimulation(startUs: number): Promise<Exchange> {
   });
 }
 
-/** Time of its first trade: a quarter of a day before it was first started. */
+/** Returns the time of its first trade: 6 hours before the first start. */
 async function beginning(data: string): Promise<number> {
   try {
     const { startUs } = JSON.parse(await readFile(simulationFile(data), 'utf8'));
@@ -267,7 +265,7 @@ async function beginning(data: string): Promise<number> {
   return Math.floor(wallClock.now() * 1000 - dayUs / 4);
 }
 
-/** Keeps it for the next start. */
+/** Saves the time of the first trade for later starts. */
 async function noteBeginning(data: string, startUs: number): Promise<void> {
   const path = simulationFile(data);
   await makeDirectories(data);

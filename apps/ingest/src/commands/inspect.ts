@@ -21,7 +21,7 @@ import {
 } from './command-line.ts';
 import { tellWork } from './progress.ts';
 
-/** `ingest status`: how far each product is, without asking the exchange. */
+/** `ingest status`: the progress of each product, without requests to the exchange. */
 export function statusCommand(): Command {
   const command = new Command('status').description(
     'show how far each product is, here and in the table; asks no exchange',
@@ -44,7 +44,7 @@ export function statusCommand(): Command {
   });
 }
 
-/** Progress of each product; the trades of a declared source are its records. */
+/** Collects the progress of each product; `trades` counts the records of a declared source. */
 async function statusOf(ingest: Ingest) {
   const { ledger } = ingest;
   const names = await ledger.products();
@@ -70,7 +70,7 @@ async function statusOf(ingest: Ingest) {
   );
 }
 
-/** Trades of the feed that REST has not confirmed; nothing where all are confirmed. */
+/** Counts trades of the feed that REST has not confirmed; empty if there are none. */
 function feedStatus(feed: FeedProof | undefined): object {
   if (feed === undefined) return {};
   const { from, to, contradicted } = feed;
@@ -80,7 +80,7 @@ function feedStatus(feed: FeedProof | undefined): object {
   };
 }
 
-/** `ingest resume`: ends a pause that the exchange has asked for. */
+/** `ingest resume`: ends a long pause that the exchange has asked for. */
 export function resumeCommand(): Command {
   const command = new Command('resume').description(
     'end a long pause that the exchange has asked for, for all processes',
@@ -105,7 +105,7 @@ interface VerifyFlags {
 const shownMax = 20;
 const reportFormat = /(?:^|\.)(json|html)$/;
 
-/** `ingest verify`: proves that nothing is missing, or says what is. */
+/** `ingest verify`: proves that nothing is missing, or reports issues. */
 export function verifyCommand(): Command {
   const about = 'also a quality report: json or html, or a file so called';
   const command = new Command('verify')
@@ -143,7 +143,8 @@ async function verifyAll(
   signal: AbortSignal,
 ): Promise<Verification> {
   const { expectedProducts, verify } = await import('../quality/verify.ts');
-  const all = await expectedProducts(ingest, signal);
+  const expected = () => expectedProducts(ingest, signal);
+  const all = await expected();
   harvestedOf(
     named,
     all.map(({ product }) => product),
@@ -152,13 +153,11 @@ async function verifyAll(
   if (all.length === 0 && table.manifest.version === 0) {
     throw new UsageError(nothingIn(ingest));
   }
-  using _told = tellWork('Looking at every trade …');
-  let found = await verify(table, all, signal);
-  // Files of a harvest that goes on may have been joined, or merged, after they were listed.
-  if (found.issuesFound > 0) {
-    const now = await expectedProducts(ingest, signal);
-    if (!isDeepStrictEqual(now, all)) found = await verify(table, now, signal);
-  }
+  using _told = tellWork('Verifying every trade …');
+  let found = await verify(table, expected, signal);
+  // Beside a harvest, raw files may have been joined after they were listed.
+  const isChanging = found.issuesFound > 0 && !isDeepStrictEqual(await expected(), all);
+  if (isChanging) found = await verify(table, expected, signal);
   if (named.length === 0) return found;
   const issues = found.issues.filter(({ product }) => named.includes(product) || product === '');
   return { ...found, issues, issuesFound: issues.length };
@@ -196,7 +195,7 @@ function verificationText(
   const notes = [
     more > 0 && `… and ${count(more)} more`,
     orphans > 0 &&
-      `(${count(orphans)} raw files are in no checkpoint, and do no harm: ingest clean)`,
+      `(${counted(orphans, 'raw file')} of a crash or in work, in no checkpoint: see ingest clean)`,
     waiting > 0 &&
       `(${counted(waiting, 'raw file')} not in the table yet: follow, or ingest transform)`,
     uncompared > 0 && `(${fed} not compared with REST yet: ingest follow does it)`,
@@ -236,7 +235,6 @@ export function cleanCommand(): Command {
   });
 }
 
-/** Deletes or counts the raw files of a product that nobody knows of. */
 async function clean(ingest: Ingest, product: string, isDry: boolean, signal: AbortSignal) {
   const { orphansOf } = await import('../harvest/ledger.ts');
   const { ledger, folder } = ingest;
@@ -268,7 +266,7 @@ interface ProductsFlags {
 
 const listedMax = 200;
 
-/** `ingest products`: makes the list of products from what the exchange has. */
+/** `ingest products`: writes the list of the exchange's products. */
 export function productsCommand(): Command {
   const command = new Command('products')
     .alias('update-seed')

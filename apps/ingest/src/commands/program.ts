@@ -15,7 +15,7 @@ import { sourceCommands } from './source.ts';
 import { copyStoreCommand } from './store.ts';
 import { exportCommand, filesCommand, icebergCommand, queryCommand } from './table.ts';
 
-/** Exit codes of errors that are more than a failure: wrong use, a lock, Ctrl-C. */
+/** Exit codes of errors other than failures: wrong use, a lock, Ctrl-C. */
 const errorExitCodes = {
   AbortError: exitCodes.interrupted,
   PRODUCT_BEGUN_LATER: exitCodes.usage,
@@ -39,14 +39,14 @@ With a real one:
 
 Each setting can be a flag, a variable (INGEST_DATA) or a key of a file (port in
 <data>/ingest.json); the first of these counts. "ingest config" shows what is set and why.
-It exits with 0 if all went well, 1 if something failed or is not right, 2 if the command was
-wrong, 3 if other processes hold the lock of all that was asked for, 4 if trades are noted as
-missing (ingest gaps), 130 after Ctrl-C.
+Exit codes: 0 success; 1 something failed, or verify found an issue; 2 wrong command or setting;
+3 other processes have locked all requested products; 4 success, but trades are missing (see
+ingest gaps); 130 Ctrl-C.
 `;
 
 const configExamples = ['config', 'config --exchange kraken --json'];
 
-/** All commands. */
+/** Makes the program with all commands. */
 export function ingestProgram(): Command {
   return makeProgram({
     name: 'ingest',
@@ -74,7 +74,7 @@ export function ingestProgram(): Command {
   });
 }
 
-/** Runs the command that the words make; gives the exit code. */
+/** Runs a command line; returns the exit code. */
 export function runProgram(words: readonly string[]): Promise<number> {
   return run(ingestProgram(), words, errorExitCodes);
 }

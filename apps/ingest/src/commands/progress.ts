@@ -13,17 +13,17 @@ const productsMax = 20;
 /** Characters of a bar. */
 const barWidth = 20;
 
-/** A harvest that is told of. */
+/** A harvest whose progress is shown. */
 interface Told {
   readonly harvester: Harvester;
   readonly ingest: Ingest;
-  /** By product: when it was first seen, and where it was. */
+  /** By product: time and position at which it was first seen. */
   readonly begun: Map<string, { readonly at: number; readonly id: number }>;
 }
 
 /**
- * Tells on standard error how a harvest gets on, until it is disposed: a terminal shows it live,
- * anything else gets a line now and then.
+ * Shows the progress of a harvest on stderr until disposed: live on a terminal, else as a line of
+ * JSON every ten seconds.
  */
 export function tellProgress(
   harvester: Harvester,
@@ -31,7 +31,7 @@ export function tellProgress(
   signal: AbortSignal,
 ): Disposable {
   const told: Told = { harvester, ingest, begun: new Map() };
-  /** Lines on the screen that the next ones replace. */
+  /** Lines on the screen that the next drawing replaces. */
   let shown = 0;
   const draw = (lines: readonly string[]): void => {
     const up = shown > 0 ? `\x1b[${shown}A\r\x1b[0J` : '';
@@ -48,7 +48,7 @@ export function tellProgress(
     });
   };
   arm();
-  // The next lines come below the words about the stop.
+  // After the message about the stop, drawing continues below it.
   const leave = (): void => {
     shown = 0;
   };
@@ -92,7 +92,7 @@ function rowsOf(told: Told): readonly string[] {
   const running = runningIn(told.harvester);
   const share = (outcome: ProductOutcome) => fetchedTo(told, outcome) / outcome.toId;
   const room = Math.min(productsMax, Math.max(1, (stderr.rows ?? 24) - 3));
-  // In an order that stays while all can be seen, else those that are least far.
+  // If they do not all fit, those with the least progress are shown.
   const isCut = running.length > room;
   const shown = isCut ? running.toSorted((a, b) => share(a) - share(b)) : running;
   const rows = inColumns(shown.slice(0, room).map((outcome) => rowOf(told, outcome)));
@@ -100,7 +100,7 @@ function rowsOf(told: Told): readonly string[] {
   return rest > 0 ? [...rows, `… and ${rest} more, further on`] : rows;
 }
 
-/** Counts what has come before it is committed: a commit takes many pages together. */
+/** Estimates the last fetched id: pages arrive long before they are committed together. */
 function fetchedTo({ harvester, ingest }: Told, outcome: ProductOutcome): number {
   const { connector } = ingest;
   const { nextId, toId } = outcome;
@@ -145,7 +145,7 @@ function summaryOf({ harvester, ingest }: Told): string {
   ].join(' · ');
 }
 
-/** Names at their left edge, what comes after them at its right. */
+/** Aligns the first column to the left, and the others to the right. */
 function inColumns(rows: readonly (readonly string[])[]): readonly string[] {
   return rows.map((row) => {
     const cells = row.map((cell, at) => {
@@ -156,7 +156,7 @@ function inColumns(rows: readonly (readonly string[])[]): readonly string[] {
   });
 }
 
-/** Says on a terminal what takes a while; the line is gone when it is disposed. */
+/** Shows a line on a terminal during long work; removes it on disposal. */
 export function tellWork(text: string): Disposable {
   if (stderr.isTTY) stderr.write(text);
   return {
@@ -174,7 +174,7 @@ function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Milliseconds in words that are no more exact than they are true. */
+/** Formats a duration with sensible precision. */
 export function duration(ms: number): string {
   if (!Number.isFinite(ms)) return 'unknown';
   const seconds = Math.round(ms / 1000);

@@ -103,7 +103,7 @@ async function harvest(harvester: Harvester, call: Call<RunFlags>): Promise<Resu
   await runToEnd(harvester, call);
   const { outcomes, requests, trades, runId } = harvester;
   const tookMs = ingest.clock.now() - startedAt;
-  // Also what an earlier run has left, because it was killed or its disk was full.
+  // Includes raw files that an earlier run could not bring into the table.
   const isAnything = outcomes.some(({ tradesInAll }) => tradesInAll > 0);
   const transformed = isAnything ? await bringUp(call) : undefined;
   const status = runStatus(outcomes);
@@ -132,7 +132,7 @@ async function bringUp({ ingest, flags, signal }: Call<RunFlags>) {
   return await transformer.run({ rebuild: false, waits: true }, signal);
 }
 
-/** `ingest gaps …`: what is noted as missing. */
+/** `ingest gaps …`: missing parts of histories. */
 export function gapsCommands(): Command {
   const gaps = new Command('gaps').description('parts of histories that are noted as missing');
   const list = new Command('list')
@@ -233,7 +233,7 @@ export function transformCommand(): Command {
   });
 }
 
-/** Lines about a change of the table; none if there was none. */
+/** Describes a change of the table in lines; empty if there was none. */
 function transformedText(done: Transformed | undefined): readonly string[] {
   if (done === undefined) return [];
   const { files, read, added, partitions, changes, version } = done;
@@ -245,7 +245,7 @@ function transformedText(done: Transformed | undefined): readonly string[] {
 
 export type RunStatus = 'ok' | 'partial_failure' | 'failed' | 'locked' | 'interrupted';
 
-/** Result of a run, all products together. */
+/** Summarizes the outcomes of all products. */
 export function runStatus(outcomes: readonly ProductOutcome[]): RunStatus {
   const has = (...statuses: readonly string[]) =>
     outcomes.some(({ status }) => statuses.includes(status));
@@ -267,13 +267,14 @@ export function exitCodeOf(outcomes: readonly ProductOutcome[]): number {
   return code === exitCodes.ok && hasGaps ? exitCodes.gaps : code;
 }
 
-/** One line for each product. */
+/** Formats the outcomes as a table. */
 export function outcomesText(outcomes: readonly ProductOutcome[], noun = 'trade'): string {
   const rows = outcomes.map(({ product, status, trades, nextId, gaps, reason }) => {
     const upTo = Math.max(0, nextId - 1);
     return { product, status, [`${noun}s`]: trades, upTo, gaps, reason };
   });
   const isLocked = outcomes.some(({ status }) => status === 'skipped');
-  const told = 'Another run holds what is locked; a killed one for leaseSeconds (60) at most.';
+  const told =
+    'Another run has locked what was skipped; a killed one for leaseSeconds (60) at most.';
   return table(rows, 'No products.') + (isLocked ? `\n${told}` : '');
 }

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { wallClock } from 'spillway';
 import { listenFault, UsageError } from 'spillway-cli';
-import { simulatedPort } from '../settings.ts';
+import { simulatedPort, simulatedProducts } from '../settings.ts';
 import type { ExchangeOptions } from '../simulated/exchange.ts';
 import {
   examplesOf,
@@ -31,7 +31,7 @@ const shown = [
   'operatorToken',
 ];
 
-/** `ingest follow`: keeps products up to date until it is told to stop. */
+/** `ingest follow`: keeps products up to date until it is stopped. */
 export function followCommand(): Command {
   const command = new Command('follow')
     .description('keep products up to date, with a page and metrics to watch it')
@@ -63,19 +63,17 @@ interface ExchangeFlags {
   readonly limited: number;
 }
 
-const defaultProducts = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
-
-/** `ingest exchange`: an exchange whose every trade is known beforehand. */
+/** `ingest exchange`: a simulated exchange. */
 export function exchangeCommand(): Command {
   const command = new Command('exchange')
     .description('a simulated exchange, to try everything with: it answers as real ones do')
-    .argument('[products...]', 'their names', defaultProducts)
-    .option('--trades <number>', 'trades that each product has', numberFrom(0), 100_000)
-    .option('--growth <number>', 'trades that are added each second', numberFrom(0), 0)
-    .option('--rate <number>', 'requests a second; more are answered 429', numberFrom(0), 10)
-    .option('--latency <ms>', 'how long an answer takes on average', numberFrom(0), 100)
-    .option('--errors <share>', 'answered 5xx, from 0 to 1', share, 0.01)
-    .option('--limited <share>', 'answered 429 by chance, from 0 to 1', share, 0)
+    .argument('[products...]', 'their names', simulatedProducts)
+    .option('--trades <number>', 'trades that each product has', numberFrom0, 100_000)
+    .option('--growth <number>', 'trades added per second', numberFrom0, 0)
+    .option('--rate <number>', 'requests a second; more are answered 429', numberFrom0, 10)
+    .option('--latency <ms>', 'mean time to an answer', numberFrom0, 100)
+    .option('--errors <share>', 'share of requests answered 5xx, from 0 to 1', share, 0.01)
+    .option('--limited <share>', 'share of requests answered 429 at random, from 0 to 1', share, 0)
     .addHelpText(
       'after',
       examplesOf('exchange', 'exchange BTC-USD --trades 1000000 --rate 50 --errors 0.05'),
@@ -100,7 +98,7 @@ export function exchangeCommand(): Command {
 function exchangeOptions(products: readonly string[], flags: ExchangeFlags): ExchangeOptions {
   const { trades, growth, rate, latency, errors, limited } = flags;
   const burst = Math.max(1, Math.ceil(1.5 * rate));
-  // Trades that are added are of now, and those before go back from there at the same pace.
+  // New trades have the current time, and earlier ones go back from now at the same pace.
   const stepUs = Math.max(1, Math.floor(1e6 / Math.max(1, growth)));
   const startUs = Math.floor(wallClock.now() * 1000) - Math.floor(trades) * stepUs;
   const times = growth === 0 ? {} : { stepUs, startUs, growthPerSecond: growth };
@@ -125,12 +123,9 @@ In another terminal:
 `;
 }
 
-function numberFrom(min: number): (text: string) => number {
-  return (text) => {
-    const isWritten = /^\d+(\.\d+)?$/.test(text);
-    if (isWritten && Number(text) >= min) return Number(text);
-    throw new InvalidArgumentError(`It must be a number from ${min}.`);
-  };
+function numberFrom0(text: string): number {
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be a number from 0.');
 }
 
 function share(text: string): number {

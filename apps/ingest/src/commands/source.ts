@@ -48,7 +48,7 @@ async function checkSource(
   using stop = new StopRequest();
   const { baseUrl, firstAnswerSeconds } = settingsOf(self);
   const remedy = `see "address" and "headers" in ${file}, or --base-url`;
-  // One attempt: somebody is looking.
+  // One attempt only, as a person is waiting.
   const options = { baseUrl, remedy, firstMsMax: firstAnswerSeconds * 1_000, contactsMax: 1 };
   const found = await look(value as Declaration, product, options, stop.signal);
   print(found, json, () => {
@@ -61,7 +61,7 @@ async function checkSource(
   });
 }
 
-/** Asks for one page as a harvest would, and finds the columns of its records. */
+/** Fetches one page as a harvest would, and finds the columns of its records. */
 async function look(
   source: Declaration,
   product: string | undefined,

@@ -4,7 +4,7 @@ import { makeDatabaseFolder, print, UsageError } from 'spillway-cli';
 import { settingsReader } from '../settings.ts';
 import { counted, examplesOf, settingsOf, withSettings } from './command-line.ts';
 
-/** Time that a copy may take, in milliseconds. */
+/** Time limit of a copy, in ms. */
 const copyMsMax = 3_600_000;
 
 interface CopyOptions {
@@ -12,7 +12,7 @@ interface CopyOptions {
   readonly json?: boolean;
 }
 
-/** `ingest copy-store`: checkpoints and ledger into another store, to go on there. */
+/** `ingest copy-store`: copies checkpoints and ledger to another store, to continue there. */
 export function copyStoreCommand(): Command {
   const command = new Command('copy-store')
     .description('copy checkpoints and ledger to another store, sqlite:… or postgres://…')
@@ -53,8 +53,8 @@ async function copyOrUndo(
   const shown = () => String(settingsReader.shown({ ...settings, store: url }).store);
   const address = path === undefined ? shown() : `sqlite:${resolve(path)}`;
   const mark = { name: copiedTo, value: address };
-  // First, so that no process which is running commits to the old store what the copy lacks. It
-  // ends by itself if this one is killed, and records that do so are not copied.
+  // The mark comes first, so that running processes commit nothing that the copy would lack. It
+  // expires if this process is killed, and expiring records are not copied.
   await store.commit([{ ...mark, ttlMs: copyMsMax }]);
   try {
     const records = await copyStore(from, to);

@@ -45,7 +45,7 @@ export function queryCommand(): Command {
   });
 }
 
-/** `ingest files`: the Parquet files that make up the table now. */
+/** `ingest files`: lists the Parquet files of the table. */
 export function filesCommand(): Command {
   const command = new Command('files')
     .description('list the Parquet files of the table; nothing else is in its folder')
@@ -104,7 +104,7 @@ interface ExportFlags {
   readonly force?: boolean;
 }
 
-/** `ingest export`: the trades as one file for another program. */
+/** `ingest export`: writes trades to one file for another program. */
 export function exportCommand(): Command {
   const command = new Command('export')
     .description('write trades to one file: .parquet, .csv, .arrow or .duckdb, by its name')
@@ -122,7 +122,7 @@ export function exportCommand(): Command {
   });
 }
 
-/** Refuses a call by which no file could be made. */
+/** Refuses a file of unknown type, and one that exists. */
 function checkExport(command: Command): void {
   const { force, ...times } = command.opts<ExportFlags>();
   checkTimes(times);
@@ -178,7 +178,7 @@ async function exportTrades(
     }
     await rename(unfinished, path);
   } catch (error) {
-    // DuckDB writes its log beside a file that is still open, also after that was deleted.
+    // DuckDB would write its log beside a file that is still attached, also after its deletion.
     await view.engine.run('DETACH DATABASE IF EXISTS exported').catch(() => {});
     throw engineError('TABLE_FAILED', path, error);
   } finally {

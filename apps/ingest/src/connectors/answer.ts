@@ -2,14 +2,14 @@ import { inspect } from 'node:util';
 import { ingestError } from '../errors.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
-/** Characters of an answer that an error tells. */
+/** Characters of an answer that an error message quotes. */
 const toldMax = 80;
-/** Bytes of it that are searched for secrets: more than any of them has. */
+/** Bytes of an answer that are searched for secrets before a message quotes it. */
 const maskedMax = 2 ** 20;
-/** Finds numbers that a double may change: with a point, an exponent, or from 2^53 on. */
+/** Finds numbers that may not fit a double: with a point, an exponent, or from 2^53 on. */
 const delicate = /(?:"\s*:|[[,])\s*-?(?:\d+[.eE]|\d{17}|9\d{15})/;
 
-/** Digits as they were written: a part of an answer that `JSON.stringify` writes back as it was. */
+/** A number with the digits of the answer, which `JSON.stringify` writes unchanged. */
 export interface RawNumber {
   readonly rawJSON: string;
 }
@@ -17,13 +17,13 @@ export interface RawNumber {
 const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => RawNumber };
 
 export interface ParseOptions {
-  /** Form of a number that a double does not hold: its text, or its digits without quotes. */
+  /** Form of a number that does not fit a double: a text, or a {@link RawNumber}. */
   readonly exact: 'text' | 'raw';
-  /** Masks secrets in what an error tells. */
+  /** Masks secrets in error messages. */
   readonly hide: (text: string) => string;
 }
 
-/** An answer as JSON; one that is none was cut short or comes from something in between. */
+/** Parses an answer. One that is no JSON was cut short, or comes from a proxy. */
 export function parseAnswer(
   source: string,
   bytes: Uint8Array,
@@ -34,8 +34,8 @@ export function parseAnswer(
     // 0.6 ms for 1,000 trades; with a function for each value it is 2.6 (2026-11).
     return delicate.test(text) ? JSON.parse(text, revivers[exact]) : JSON.parse(text);
   } catch {
-    // Without the cause: its message quotes the answer.
-    // Masked before it is cut, as half a secret is not found any more.
+    // The cause is left out, as its message quotes the answer. Secrets are masked before the text
+    // is cut, as half a secret would not be found.
     const masked = hide(Buffer.from(bytes.subarray(0, maskedMax)).toString());
     const text = masked.slice(0, 4 * toldMax).replace(/\s+/g, ' ');
     const what = `${source}: an answer of ${bytes.length} bytes that is not JSON`;
@@ -45,7 +45,7 @@ export function parseAnswer(
 
 type Context = { readonly source?: string } | undefined;
 
-/** A value, or the digits of a number where a double would change one of them. */
+/** Revivers for `JSON.parse` that keep the digits of numbers a double would change. */
 const revivers = {
   text: (_key: string, value: unknown, context?: Context) => changedDigits(value, context) ?? value,
   raw: (_key: string, value: unknown, context?: Context) => {
@@ -64,16 +64,16 @@ function digitsOf(number: string): string {
   return digits.replace(/[-.]/g, '').replace(/^0+|0+$/g, '');
 }
 
-/** JSON with U+FFFD for halves of characters, which other readers of JSON refuse. */
+/** Replaces lone surrogates by U+FFFD, as other JSON readers refuse them. */
 export function wellFormed(json: string): string {
   if (!json.includes('\\ud')) return json;
-  // `JSON.stringify` escapes halves, and nothing else that begins with d.
+  // `JSON.stringify` escapes lone surrogates, and nothing else that begins with d.
   return json.replaceAll(/\\(?:ud[89a-f][\da-f]{2}|.)/g, (found) =>
     found.length > 2 ? '\ufffd' : found,
   );
 }
 
-/** The value at a path like `a.b.0`; a field of just that name comes first. */
+/** Returns the value at a path like `a.b.0`; a field with that whole name takes precedence. */
 export function at(value: unknown, path: string): unknown {
   const whole: unknown = Object(value)[path];
   if (whole !== undefined) return whole;
@@ -83,18 +83,18 @@ export function at(value: unknown, path: string): unknown {
 const iso =
   /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?$/;
 
-/** In years that every reader of the table knows. */
+/** Years that every reader of the table supports. */
 const years = { first: -62_135_596_800_000_000n, end: 253_402_300_800_000_000n };
 
-/** Microseconds since 1970, in the years from 1 to 9999; a time without a zone is one of UTC. */
+/** Microseconds since 1970, for the years 1 to 9999; a time without a zone is in UTC. */
 export function microseconds(value: unknown): bigint | undefined {
   const us = anyMicroseconds(value);
   if (us === undefined || us < years.first || us >= years.end) return undefined;
-  // In whole milliseconds where a number would round it up, maybe to the next day.
+  // Cut to milliseconds where a double would round it up, perhaps to the next day.
   return Number.isSafeInteger(Number(us)) ? us : us - (((us % 1000n) + 1000n) % 1000n);
 }
 
-/** Seconds since 1970, or finer, as text: whole ones, and the fraction. */
+/** Seconds since 1970 or a finer unit, as text: the whole part and the fraction. */
 export const seconds: RegExp = /^(\d{9,19})(?:\.(\d+))?$/;
 
 function anyMicroseconds(value: unknown): bigint | undefined {
@@ -116,7 +116,7 @@ function anyMicroseconds(value: unknown): bigint | undefined {
   return BigInt(ms) * 1000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
 }
 
-/** The error for an API that no longer is what it was. */
+/** The error for a field that is not as declared or documented. */
 export function fieldChanged(source: string, name: string, rule: string, value: unknown): Error {
   const tell = (hide: (text: string) => string): string => {
     const shown = masked(value, hide);
@@ -128,15 +128,15 @@ export function fieldChanged(source: string, name: string, rule: string, value: 
   return error;
 }
 
-/** By error: its message with secrets masked before values are cut, as half a secret is none. */
+/** For each error, a function that makes its message with secrets masked before values are cut. */
 const tellers = new WeakMap<Error, (hide: (text: string) => string) => string>();
 
-/** The message of an error without secrets. */
+/** The message of an error with secrets masked. */
 export function maskedMessage(error: Error, hide: (text: string) => string): string {
   return hide(tellers.get(error)?.(hide) ?? error.message);
 }
 
-/** The value with its texts masked, as deep as a message shows it. */
+/** Masks secrets in a value, as deep as a message shows it. */
 function masked(value: unknown, hide: (text: string) => string): unknown {
   const text = (part: unknown): unknown => (typeof part === 'string' ? hide(part) : part);
   if (Array.isArray(value)) return value.map(text);
@@ -144,7 +144,7 @@ function masked(value: unknown, hide: (text: string) => string): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [hide(key), text(part)]));
 }
 
-/** A number as JSON writes it, without an exponent; anything else stays as it is. */
+/** Writes out the exponent of a JSON number; returns anything else unchanged. */
 export function decimalOf(written: unknown): unknown {
   const parts = /^(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,2})$/.exec(String(written));
   if (parts === null) return written;

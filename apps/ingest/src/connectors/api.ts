@@ -12,7 +12,7 @@ export interface DeclaredOptions extends ConnectorOptions {
 
 /** One record of an answer. */
 export interface Found {
-  /** JSON, with every number that a double does not hold as text. */
+  /** JSON; numbers that do not fit a double are texts. */
   readonly text: string;
   readonly value: Readonly<Record<string, unknown>>;
   /** Microseconds since 1970; 0 if no time is declared. */
@@ -23,7 +23,8 @@ export interface Found {
 export interface Answer {
   readonly records: readonly Found[];
   readonly body: unknown;
-  /** Path of the next page by the `Link` header. */
+  readonly headers: Headers;
+  /** Path of the next page: from the `Link` header, or from the answer. */
   readonly link: string | undefined;
 }
 
@@ -32,7 +33,7 @@ type Headers = Readonly<Record<string, string | string[] | undefined>>;
 /** Parameters of a request. */
 export type Query = Readonly<Record<string, string>>;
 
-/** Asks the API that is declared, and finds the records in its answers. */
+/** Sends requests to a declared API, and finds the records in its answers. */
 export class Api implements AsyncDisposable {
   readonly baseUrl: string;
   readonly guard: NonNullable<ConnectorOptions['guard']>;
@@ -41,7 +42,7 @@ export class Api implements AsyncDisposable {
   readonly #path: string;
   readonly #origins: readonly string[];
   readonly #query: Declaration['query'];
-  /** Names of parameters whose values are secret. */
+  /** Names of query parameters with secret values. */
   readonly #hidden: readonly string[];
   readonly secrets: Secrets;
   readonly isReached = (): boolean => this.#client.isReached;
@@ -78,7 +79,7 @@ export class Api implements AsyncDisposable {
     this.#origins = [new URL(origin).origin, new URL(this.baseUrl).origin];
   }
 
-  /** The path of a request as messages show it. */
+  /** Makes the path of a request, without secrets. */
   #pathOf(product: string, query: Query | string): string {
     if (typeof query === 'string') return query;
     const own = product.split('/').map(encodeURIComponent).join('/');
@@ -90,7 +91,7 @@ export class Api implements AsyncDisposable {
     return `${this.#path.replaceAll('{product}', own)}${text === '' ? '' : `?${text}`}`;
   }
 
-  /** Asks, and gives what `read` makes of the answer. */
+  /** Sends a request, and returns the result of `read` for the answer. */
   async ask<T>(
     product: string,
     query: Query | string,
@@ -110,16 +111,16 @@ export class Api implements AsyncDisposable {
     );
   }
 
-  /** Asks for a page of records. */
+  /** Fetches a page of records. */
   async get(product: string, query: Query | string, signal: AbortSignal): Promise<Answer> {
     const path = this.#pathOf(product, query);
     return await this.ask(product, query, signal, (body, headers) => {
       const link = this.#linkIn(this.#nextIn(body, headers), path);
-      return { body, records: this.recordsIn(body), link };
+      return { body, headers, records: this.recordsIn(body), link };
     });
   }
 
-  /** Asks for the products that the API has, or gives those that are declared. */
+  /** Fetches the products of the API, or returns the declared ones. */
   async products(signal: AbortSignal): Promise<readonly string[]> {
     const { name, products = [name] } = this.#source;
     if (!('path' in products)) return products;
@@ -139,7 +140,7 @@ export class Api implements AsyncDisposable {
     return ids.sort(byText);
   }
 
-  /** The list of records in an answer; `*` at the end of its path is the only list there. */
+  /** Finds the list of records; a path that ends in `*` means the only list in that object. */
   listIn(body: unknown): unknown {
     const { name, records = '', pages } = this.#source;
     if (records === '') return body;
@@ -154,7 +155,9 @@ export class Api implements AsyncDisposable {
 
   recordsIn(body: unknown): readonly Found[] {
     const { name, records = '', key, time } = this.#source;
-    const list = this.listIn(body);
+    const found = this.listIn(body);
+    // Programs in Go and others write an empty list as null.
+    const list = found === null ? [] : found;
     const where = records === '' ? 'the answer' : records;
     if (!Array.isArray(list)) throw fieldChanged(name, where, 'a list of records', list);
     const keys = keysOf(key);
@@ -170,7 +173,7 @@ export class Api implements AsyncDisposable {
       for (const one of keys) {
         const part: unknown = value[one];
         const isPart = ['string', 'number', 'boolean'].includes(typeof part);
-        // Halves of characters would all become the same one.
+        // Keys with different lone surrogates would become the same text.
         if (isPart && String(part).isWellFormed()) continue;
         throw fieldChanged(name, `${item}.${one}`, 'a text or a number, as it is the key', part);
       }
@@ -185,7 +188,7 @@ export class Api implements AsyncDisposable {
     });
   }
 
-  /** The address of the next page: from the field that is declared, or from the header. */
+  /** Returns the address of the next page: from the declared field, or from the header. */
   #nextIn(body: unknown, { link }: Headers): string | undefined {
     const { name, pages } = this.#source;
     if (pages.by !== 'link' || pages.next === undefined) return nextLink(String(link ?? ''));
@@ -194,7 +197,7 @@ export class Api implements AsyncDisposable {
     throw fieldChanged(name, pages.next, 'the address of the next page', next);
   }
 
-  /** The path to the next page, without secrets: it is kept in the checkpoint. */
+  /** Makes a path of the address of the next page, without secrets, for the checkpoint. */
   #linkIn(address: string | undefined, path: string): string | undefined {
     if (address === undefined) return undefined;
     const url = URL.parse(address, `${this.baseUrl}${path}`);
@@ -216,7 +219,7 @@ export class Api implements AsyncDisposable {
 const links = /<([^<>]*)>((?:\s*;\s*[^\s;,=<]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^\s;,"]*))?)*)/g;
 const parameters = /;\s*([^\s;,=]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))/g;
 
-/** The target of the first link to the next page in a `Link` header, by RFC 8288. */
+/** Returns the target of the first link with `rel=next` in a `Link` header (RFC 8288). */
 function nextLink(header: string): string | undefined {
   for (const [, target, rest = ''] of header.matchAll(links)) {
     const all = [...rest.matchAll(parameters)];
@@ -226,17 +229,17 @@ function nextLink(header: string): string | undefined {
   return undefined;
 }
 
-/** In the order of their characters, the same everywhere. */
+/** Compares by code units, which is the same in every locale. */
 const byText = (a: string, b: string): number => (a < b ? -1 : 1);
 
-/** Requests a second that the declared limits permit. */
+/** Returns the requests a second that the declared limits permit. */
 export function rateOf({ perSecond, perMinute, perHour }: Limits = {}): number {
   const rates = [perSecond, perMinute && perMinute / 60, perHour && perHour / 3600];
   const given = rates.filter((rate) => rate !== undefined);
   return given.length === 0 ? 1 : Math.min(...given);
 }
 
-/** The fields of a key. */
+/** Returns the fields of a key as a list. */
 export function keysOf(key: Declaration['key'] = []): readonly string[] {
   return typeof key === 'string' ? [key] : key;
 }

@@ -1,7 +1,7 @@
 import type { Declaration } from './declaration.ts';
 import type { FeedDeclaration } from './feed-form.ts';
 
-/** Binance spot, stream `<symbol>@trade`; its connections last for 24 hours at most. */
+/** Binance spot, stream `<symbol>@trade`; a connection lasts for 24 hours at most. */
 const feed: FeedDeclaration = {
   address: 'wss://stream.binance.com:9443/ws?timeUnit=MICROSECOND',
   path: '/ws?timeUnit=MICROSECOND',
@@ -24,7 +24,7 @@ const feed: FeedDeclaration = {
   },
 };
 
-/** Binance spot: pages by id, oldest first, asked for from their lower end. */
+/** Binance spot: pages by id, oldest first, requested by their lower end. */
 export const binance: Declaration = {
   name: 'binance',
   address: 'https://api.binance.com/api/v3/historicalTrades',
@@ -43,7 +43,7 @@ export const binance: Declaration = {
     size: 1000,
     first: 0,
   },
-  // 6,000 of weight a minute, and each of these requests weighs 25.
+  // A weight of 6,000 is permitted a minute, and each of these requests weighs 25.
   limits: { perSecond: 4, burst: 4 },
   trades: {
     id: 'id',

@@ -7,7 +7,7 @@ import { type IdRange, type Item, newestOf, pageOf, wantedOf } from './page.ts';
 import { numbered, type PagesBy } from './pagers.ts';
 import type { TradeReader } from './trades.ts';
 
-/** Pages of ids without holes: known all at once, asked for side by side, gaps in the ledger. */
+/** Paging by ids without holes: all pages are known at once, and missing ids are gaps. */
 export function byIds(source: Declaration, api: Api, reader: TradeReader | undefined): Way {
   const { name, key } = source;
   const pages = source.pages as PagesBy<'ids'>;
@@ -39,10 +39,10 @@ export function byIds(source: Declaration, api: Api, reader: TradeReader | undef
           const asked = { from: seen.to, to: Math.min(range.to, seen.to + size) };
           const found = await api.guard((caller) => ask(product, asked, caller), signal);
           const items = wantedOf(found, { from: 0, to: range.to });
-          // An API may give its page whole, also where ids of the range are missing.
+          // An API may fill up its page with ids beyond the range.
           seen.from = Math.min(seen.from, items[0]?.id ?? from);
           seen.to = Math.max(asked.to, (items.at(-1)?.id ?? -1) + 1);
-          // A page without any tells no time: the next one does.
+          // An empty page has no time to compare, so the next one is fetched.
           if (items.length > 0 || seen.to >= range.to) return { items, seen };
         }
       });
@@ -53,7 +53,7 @@ export function byIds(source: Declaration, api: Api, reader: TradeReader | undef
       const fetched = async (range: IdRange, signal: AbortSignal): Promise<readonly Item[]> => {
         const items = wantedOf(await ask(product, range, signal), range);
         if (items.length > 0) return items;
-        // It may be the answer to another question: a gap of a whole page needs a second one.
+        // It may be a wrong answer, so a page is fetched again before all of it becomes a gap.
         const again = (caller: AbortSignal) => ask(product, range, caller);
         return wantedOf(await api.guard(again, signal), range);
       };
@@ -76,7 +76,7 @@ export function byIds(source: Declaration, api: Api, reader: TradeReader | undef
   };
 }
 
-/** Parameters with `{from}` and the like filled in. */
+/** Fills in `{from}` and the like. */
 function queryOf(query: Readonly<Record<string, string | number>>, words: Query): Query {
   const filled = Object.entries(query).map(([key, value]): [string, string] => [
     key,
@@ -85,7 +85,6 @@ function queryOf(query: Readonly<Record<string, string | number>>, words: Query)
   return Object.fromEntries(filled);
 }
 
-/** The ids of the range that did not come. */
 function missingIds(items: readonly Item[], range: IdRange): readonly IdRange[] {
   if (items.length === range.to - range.from) return [];
   const missing: IdRange[] = [];
@@ -97,13 +96,13 @@ function missingIds(items: readonly Item[], range: IdRange): readonly IdRange[] 
   return missing;
 }
 
-/** Items near an id, by id, and the range in which there are no others. */
+/** All items of a range of ids, by id. */
 interface ItemWindow {
   readonly items: readonly Item[];
   readonly seen: IdRange;
 }
 
-/** The first id whose time is that or later, by halving the range; its end if none is. */
+/** Finds the first id with that time or a later one by bisection; the end if there is none. */
 async function firstIdAt(
   range: IdRange,
   timeUs: bigint,
@@ -115,7 +114,7 @@ async function firstIdAt(
     const { items, seen } = await look(middle);
     const place = items.findIndex(({ us }) => us >= timeUs);
     if (place > 0) return items[place]?.id as number;
-    // Either all of them are late enough, and the one wanted is not after them, or none is.
+    // All items are late enough, so the first such id is not after them; or none of them is.
     if (place === 0) to = Math.min(middle, Math.max(from, seen.from));
     else from = Math.min(to, Math.max(middle + 1, seen.to));
   }

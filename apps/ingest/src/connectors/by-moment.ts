@@ -7,7 +7,7 @@ import { type Item, newestOf, pageOf, wantedOf } from './page.ts';
 import type { PageAnswer, PagesBy } from './pagers.ts';
 import type { TradeReader } from './trades.ts';
 
-/** Trades of an answer, and the time in nanoseconds that asks for those after them. */
+/** The trades of an answer, and the time in nanoseconds after which the next page begins. */
 interface Moments {
   readonly found: readonly Item[];
   readonly last: bigint;
@@ -15,7 +15,7 @@ interface Moments {
 
 const start: Cursor = { id: 1, since: '0', seen: [] };
 
-/** Trades by time: one page leads to the next, and ids have holes of their own. */
+/** Paging of trades by time: each page leads to the next, and ids may have holes. */
 export function byMoment(source: Declaration, api: Api, reader: TradeReader): Way {
   const { name } = source;
   const pages = source.pages as PagesBy<'moment'>;
@@ -61,8 +61,8 @@ export function byMoment(source: Declaration, api: Api, reader: TradeReader): Wa
 }
 
 /**
- * The trades that are new, and where those after them begin. Pages are by time, and ids are not
- * always in its order: so what was had is known by the ids of the last moment, not by the highest.
+ * Finds the new trades of a page, and the cursor of the next one. Ids are not always in order of
+ * time, so trades read before are recognized by the ids of the last moment, not by the highest id.
  */
 function answerOf(
   name: string,
@@ -85,7 +85,7 @@ function answerOf(
     const next = { id: to, since, seen: [...(seen ?? []), ...items.map(({ id }) => id)] };
     return { rows, next, isEnd: true };
   }
-  // One nanosecond back: more trades of the same moment may have had no room in this page.
+  // One nanosecond back, as the page may have ended between two trades of the same moment.
   const after = last > 0n ? last - 1n : 0n;
   const isFurther = after > BigInt(since);
   if (items.length === 0 && !isFurther) {

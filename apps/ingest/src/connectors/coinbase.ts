@@ -3,7 +3,7 @@ import type { FeedDeclaration } from './feed-form.ts';
 
 /**
  * Coinbase Exchange, channels `matches` and `heartbeat`. The first match of a subscription is the
- * last trade before it. The `last_trade_id` of a heartbeat was 0 for years: that tells nothing.
+ * last trade before it. The `last_trade_id` of a heartbeat was always 0 for years.
  */
 const feed: FeedDeclaration = {
   address: 'wss://ws-feed.exchange.coinbase.com',
@@ -33,7 +33,7 @@ const feed: FeedDeclaration = {
   },
 };
 
-/** Coinbase Exchange: pages by id, newest first, asked for from their upper end. */
+/** Coinbase Exchange: pages by id, newest first, requested by their upper end. */
 export const coinbase: Declaration = {
   name: 'coinbase',
   address: 'https://api.exchange.coinbase.com/products/{product}/trades',
@@ -52,7 +52,7 @@ export const coinbase: Declaration = {
     price: 'price',
     quantity: 'size',
     time: { field: 'time', as: 'iso' },
-    // The side of the order that stood in the book: `buy` means that the taker sold.
+    // The maker's side: `buy` means that the taker sold.
     side: { field: 'side', of: 'maker', buy: 'buy', sell: 'sell' },
   },
   feed,

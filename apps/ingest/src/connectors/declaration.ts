@@ -9,7 +9,7 @@ import { dots } from './exchange-client.ts';
 import type { FeedDeclaration } from './feed-form.ts';
 import type { FieldName } from './trades.ts';
 
-/** One thing in a declaration that cannot be. */
+/** A field of a declaration that breaks its rule. */
 export interface Problem {
   readonly field: string;
   /** Completes "must be". */
@@ -17,15 +17,15 @@ export interface Problem {
   readonly value: unknown;
 }
 
-/** A rule for one field. What keeps it has the type `T`, so that neither is written twice. */
+/** A rule for one field; `T` is the type of values that keep it: types follow from rules. */
 interface Rule<T> {
   /** Completes "must be". */
   readonly rule: string;
   readonly isRight: (value: unknown) => boolean;
   readonly isOptional?: boolean;
-  /** Finds problems in the fields of a value that is an object. */
+  /** Finds problems inside of a value that is an object. */
   readonly within?: (fields: Fields, where: string) => readonly Problem[];
-  /** Never there: only the compiler reads it. */
+  /** For the compiler only; never set. */
   readonly type?: T;
 }
 
@@ -83,45 +83,46 @@ const field = text('the name of a field, or a path like a.b');
 const parameters = ruled<Texts<string | number>>('names with texts or numbers', isParameters);
 const size = integer(1, 1_000_000);
 
-/** The ways from one page to the next. */
+/** The kinds of paging. */
 const pageRules = {
-  /** Ids without holes: `{from}`, `{to}`, `{last}` and `{size}` stand for the ids of a page. */
+  /** Ids without holes; `{from}`, `{to}`, `{last}` and `{size}` stand for those of a page. */
   ids: {
     query: parameters,
-    /** Parameters that ask for the newest record. */
+    /** Parameters of a request for the newest record. */
     latest: parameters,
     size,
     /** The first id. @default 1 */
     first: optional(integer(0, 2 ** 50)),
   },
-  /** Parameters for the number of records to pass over, and for how many are wanted. */
+  /** Parameters for the number of records to skip, and for the number to return. */
   offset: { offset: parameter, limit: parameter, size },
-  /** Parameter for the number of the page; `size` is how many records a whole one has. */
+  /** Parameter for the number of the page; a full page has `size` records. */
   page: {
     page: parameter,
     size,
     /** The number of the first page. @default 1 */
     first: optional(integer(0, 1_000)),
   },
-  /** Parameter for a cursor: from a path of the answer, or from a field of the last record. */
+  /** Parameter for a cursor: from a path of the answer, a header, or a field of the last record. */
   cursor: {
     cursor: parameter,
     next: optional(field),
+    header: optional(text('the name of a header')),
     field: optional(field),
-    /** Path to true or false: another page follows. @default one does while there is a cursor */
+    /** Path to true or false, whether another page follows. @default true if there is a cursor */
     more: optional(field),
   },
-  /** The address in the `Link` header, or at `next`; with `since` and `field` also by time. */
+  /** The address in the `Link` header, or at the path `next`; with `since` and `field` by time. */
   link: { next: optional(field), since: optional(parameter), field: optional(field) },
-  /** Parameter for a time: records from then on, by ascending `field`. */
+  /** Parameter for a time, from which on records come by ascending `field`. */
   time: { since: parameter, field, size },
-  /** Parameter for nanoseconds, which `next` of the answer tells for trades after its last one. */
+  /** Parameter for a time in nanoseconds; the path `next` has that of the next page. */
   moment: { since: parameter, next: field, limit: parameter, size },
 };
 
 type PageRules = typeof pageRules;
 
-/** The way from one page to the next. */
+/** The paging of a source. */
 export type Pages = {
   [By in keyof PageRules]: { readonly by: By } & Ruled<PageRules[By]>;
 }[keyof PageRules];
@@ -132,14 +133,14 @@ const rate = optional(
   }),
 );
 
-/** Limits that the API sets; the lowest rate counts. @default one request a second */
+/** Limits of the API; the lowest rate counts. @default one request a second */
 const limitRules = {
   perSecond: rate,
   perMinute: rate,
   perHour: rate,
-  /** Requests that may come at once after a pause. @default what the rate gives in 100 ms */
+  /** Requests that may come at once after a pause. @default those of 100 ms */
   burst: optional(integer(1, 1_000_000)),
-  /** Requests of a process in flight, at most. */
+  /** Largest number of requests of a process in flight. */
   atOnce: optional(integer(1, 1_000)),
 };
 
@@ -160,20 +161,20 @@ const tradeRules = {
   quantity: place,
   /** ISO 8601 in UTC, whole milli- or microseconds since 1970, or seconds with a fraction. */
   time: object({ field: place, as: oneOf('iso', 'epoch', 'seconds') }),
-  /** The side of the order that stood in the book, the maker's, or of the one that met it. */
+  /** The side of the maker's order (in the book) or of the taker's (the one that met it). */
   side: object({ field: place, of: oneOf('maker', 'taker'), buy: word, sell: word }),
 };
 
-/** The fields of records that are trades; they go into the table of trades. */
+/** The fields that make a record a trade, for the table of trades. */
 export type TradeFields = Ruled<typeof tradeRules>;
 
-/** A question for the products of an API. */
+/** The request for the products of an API. */
 export interface ProductList {
   /** Path below the host of the address. */
   readonly path: string;
   /** Path to the list in the answer. @default the answer itself */
   readonly records?: string | undefined;
-  /** Field with the name of a product. @default the names of the fields there are the products */
+  /** Field with the name of a product. @default the list is an object whose keys are products */
   readonly field?: string | undefined;
 }
 
@@ -195,7 +196,7 @@ const sourceRules = {
       URL.canParse(withoutBraces(value)),
   ),
   /**
-   * Lists that the address has, such as repositories, or how the API is asked for them.
+   * Lists at the address, such as repositories, or how to request their names.
    * @default one, named after the source
    */
   products: optional(
@@ -207,7 +208,7 @@ const sourceRules = {
           : isObject(value) && Object.values(value).every(isText) && isText(value.path),
     ),
   ),
-  /** Sent with every request; `${NAME}` is the variable of that name, and never shown. */
+  /** Sent with every request; `${NAME}` stands for a variable, whose value is never shown. */
   headers: optional(
     ruled<Texts>('names of headers with texts or numbers', (value) => {
       const names = Object.keys(Object(value));
@@ -218,31 +219,31 @@ const sourceRules = {
   query: optional<Texts<string | number | boolean>>(parameters),
   /** Path to the list of records in an answer, such as `data.items`. @default the answer itself */
   records: optional(text('a path like data.items')),
-  /** Field, or fields, by which records are the same; the later one replaces the earlier. */
+  /** Field, or fields, that identify a record; a later record with the same key replaces it. */
   key: optional(
     ruled<string | readonly string[]>('a field, or a list of fields', (value) => {
       return isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
     }),
   ),
-  /** Field with the time that tells the day of a record. @default none: all are of one day */
+  /** Field with the time of a record, which tells its day. @default none: all are of one day */
   time: optional(field),
   pages: { ...ruled<Pages>('an object', isObject), within: pageProblems },
   limits: optional(object(limitRules)),
-  /** Types of fields; those of the others are found by sampling. */
+  /** Types of fields; those of other fields are inferred from all values. */
   columns: optional({ ...ruled<Texts>('an object', isObject), within: columnProblems }),
-  /** Fields of records that are trades. @default they are not: each field is a column */
+  /** Fields that make a record a trade. @default none: each field is a column */
   trades: optional(object(tradeRules)),
-  /** Text in a refusal that there is no such product. @default any refusal with status 404 */
+  /** Text in the answer for an unknown product. @default any answer with status 404 */
   unknown: optional(text('a text')),
-  /** Throws if an answer with status 200 tells of a fault; for modules. */
+  /** Throws for an answer with status 200 that reports an error; in modules only. */
   check: optional(
     ruled<(body: unknown) => void>('a function', (value) => typeof value === 'function'),
   ),
-  /** Live trades; for modules. */
+  /** Feed of live trades; in modules only. */
   feed: optional(ruled<FeedDeclaration>('an object', isObject)),
 };
 
-/** One API that gives records in pages, as people declare it in a file. */
+/** An API with pages of records, as declared in a file. */
 export type Declaration = Ruled<typeof sourceRules>;
 
 const columnTypes: Readonly<Record<string, RecordType>> = {
@@ -256,7 +257,7 @@ const columnTypes: Readonly<Record<string, RecordType>> = {
 };
 const decimal = /^decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)$/;
 
-/** The type of a declared column; undefined if there is none of that name. */
+/** Returns the type for a declared name; undefined if there is none. */
 export function columnType(declared: unknown): RecordType | undefined {
   if (typeof declared !== 'string') return undefined;
   const [, width = 0, scale = 0] = (decimal.exec(declared) ?? []).map(Number);
@@ -271,7 +272,7 @@ function columnProblems(columns: Fields, where: string): readonly Problem[] {
     .map(([name, value]) => ({ field: where + name, rule, value }));
 }
 
-/** Everything in it that cannot be; none if it can be used. */
+/** Lists every problem of a declaration. */
 export function problemsIn(value: unknown): readonly Problem[] {
   if (!isObject(value)) return [{ field: '', rule: 'an object with name, address …', value }];
   const found = problemsOf(value, sourceRules);
@@ -289,7 +290,7 @@ export function problemsIn(value: unknown): readonly Problem[] {
   return found;
 }
 
-/** Problems of records that are no trades. */
+/** Lists problems of the key, for records that are no trades. */
 function keyProblems({ key, pages }: Fields): readonly Problem[] {
   const { by } = Object(pages);
   if (key === undefined) return [{ field: 'key', rule: sourceRules.key.rule, value: key }];
@@ -304,9 +305,10 @@ function pageProblems({ by, ...rest }: Fields, where: string): readonly Problem[
     return [{ field: 'pages.by', rule: `one of ${kinds}`, value: by }];
   }
   const found = problemsOf(rest, pageRules[by as keyof PageRules], where);
-  const count = [rest.next, rest.field].filter((one) => one !== undefined).length;
-  if (by === 'cursor' && count !== 1) {
-    found.push({ field: 'pages.next', rule: 'given, or else pages.field', value: rest.next });
+  const given = [rest.next, rest.header, rest.field].filter((one) => one !== undefined);
+  if (by === 'cursor' && given.length !== 1) {
+    const rule = 'given, or else pages.header or pages.field';
+    found.push({ field: 'pages.next', rule, value: rest.next });
   }
   if (by === 'link' && (rest.since === undefined) !== (rest.field === undefined)) {
     found.push({ field: 'pages.since', rule: 'given with pages.field', value: rest.since });
@@ -334,16 +336,16 @@ function withoutBraces(address: string): string {
   return address.replaceAll('{product}', 'product');
 }
 
-/** The problem as one line: field, rule, value. */
+/** Describes a problem in one line: field, rule, value. */
 export function problemText({ field: name, rule, value }: Problem): string {
   const got = inspect(value, { depth: 0, maxStringLength: 80, breakLength: Infinity });
   return `${name === '' ? 'the file' : name}: must be ${rule}, got ${got}`;
 }
 
-/** Length of a declaration: the reader of YAML takes seconds and gigabytes for 10 MB. */
+/** Largest declaration in bytes: the YAML parser takes seconds and gigabytes for 10 MB. */
 const bytesMax = 2 ** 20;
 
-/** Reads what a file declares, unchecked: YAML or JSON, or the default export of a module. */
+/** Reads a declaration without checking it: YAML, JSON, or the default export of a module. */
 export async function readDeclaration(file: string): Promise<unknown> {
   const path = resolve(file);
   try {
@@ -359,14 +361,14 @@ export async function readDeclaration(file: string): Promise<unknown> {
   }
 }
 
-/** The same without fields that have no value: a name with nothing after it says nothing. */
+/** Leaves out fields without a value, as in `limits:` with nothing after it. */
 function filled(value: unknown): unknown {
   if (!isObject(value)) return value;
   const given = Object.entries(value).filter(([, one]) => one !== null);
   return Object.fromEntries(given.map(([name, one]) => [name, filled(one)]));
 }
 
-/** The source that a file declares; rejects with `SOURCE_INVALID` and every problem in it. */
+/** Reads and checks a declaration; rejects with `SOURCE_INVALID` and every problem. */
 export async function loadDeclaration(file: string): Promise<Declaration> {
   const value = await readDeclaration(file);
   const problems = problemsIn(value);

@@ -12,7 +12,7 @@ import type { FeedForm } from './feed-form.ts';
 import { type Again, type PageAnswer, pagerOf } from './pagers.ts';
 import { lineSqlOf, TradeReader } from './trades.ts';
 
-/** The connector of a declared source: one rate, ledger and proof for exchanges and all others. */
+/** Makes the connector of a declared source; exchanges are declared sources, too. */
 export function declared(source: Declaration, options: DeclaredOptions = {}): Connector {
   const { name, pages, trades } = source;
   const api = new Api(source, options);
@@ -36,8 +36,8 @@ export function declared(source: Declaration, options: DeclaredOptions = {}): Co
 }
 
 /**
- * The address of pages, which the checkpoint keeps. Ports of this machine are left out: a tunnel or
- * a simulated exchange has another one with each start.
+ * Makes the address that the checkpoint keeps. Ports of this machine are left out, as a tunnel or a
+ * simulated exchange has another one with each start.
  */
 function addressOf({ address }: Declaration, { baseUrl }: Api): string {
   const { protocol, host, hostname, pathname } = new URL(baseUrl);
@@ -46,7 +46,7 @@ function addressOf({ address }: Declaration, { baseUrl }: Api): string {
   return `${protocol}//${isHere ? hostname : host}${pathname.replace(/\/+$/, '')}${path}`;
 }
 
-/** The feed at its own address, or below the one that is set for the API. */
+/** Makes the feed, at its own address or below the base URL of the settings. */
 function feedOf(
   { feed, products }: Declaration,
   api: Api,
@@ -70,11 +70,11 @@ function feedOf(
   };
 }
 
-/** Records of a list whose end only the answers tell, numbered as they come. */
+/** Paging of lists whose end only the answers tell; records are numbered as they come. */
 function byPager(source: Declaration, api: Api): Way {
   const { name, pages } = source;
   const pager = pagerOf(source);
-  /** Asks for a page. One that is unknown has no records, if the page before it has some. */
+  /** Fetches a page. A page that is unknown counts as empty if the one before it has records. */
   const answerAt = async (
     product: string,
     since: string,
@@ -87,10 +87,10 @@ function byPager(source: Declaration, api: Api): Way {
       const before = pager.before?.(since);
       if (Object(error).code !== 'PRODUCT_UNKNOWN' || before === undefined) throw error;
       if ((await again(before)).records.length === 0) throw error;
-      return { records: [], body: undefined, link: undefined };
+      return { records: [], body: undefined, headers: {}, link: undefined };
     }
   };
-  /** Reads the page at a cursor. An API may give a secret back in it: what is kept has none. */
+  /** Reads the page at a cursor. Secrets in the next cursor are masked before it is kept. */
   const pageAt = async (
     product: string,
     at: Cursor,
@@ -108,7 +108,7 @@ function byPager(source: Declaration, api: Api): Way {
     if (!read.isEnd) steps.add(at.since, kept, answer.records);
     return { ...read, next: { ...rest, since: kept, keyTypes } };
   };
-  // Without `known`, so that the first answer is a step to be committed even if it is empty.
+  // Has no `known`, so that an empty first answer changes the cursor, too, and is committed.
   const start: Cursor = { id: 1, since: '', by: pages.by };
   return {
     start,
@@ -135,15 +135,15 @@ function byPager(source: Declaration, api: Api): Way {
   };
 }
 
-/** Pages without a record, one after the other, each of which leads to another. */
+/** Empty pages in a row that lead to another page. */
 const emptyMax = 1_000;
-/** Answers with new records to one question, one after the other: records of a time still come. */
+/** Answers in a row with new records to the same request, as for a time that is not over. */
 const sameMax = 100;
 
 /**
- * Refuses pages that have no end: a cursor that leads back to a page of before, the same records
- * again as from an API that does not know the parameter, or nothing at all for ever. By the
- * algorithm of Brent a circle is found within three rounds, and one page is kept.
+ * Detects paging without an end: a cursor that leads back to an earlier page, the same records
+ * again and again (the API ignores the parameter), or empty pages for ever. Brent's algorithm finds
+ * a cycle within three rounds, and keeps one page.
  */
 class Steps {
   readonly #name: string;
@@ -165,7 +165,7 @@ class Steps {
     if (this.#same > sameMax) {
       throw this.#endless(`the question for ${from} had new records ${sameMax} times in a row`);
     }
-    // The same page may be asked for again, and a moment may have more records than one page.
+    // A page may be requested again, and one moment may have more records than a page.
     if (from === this.#from || from === next) return;
     this.#from = from;
     this.#empty = records.length === 0 ? this.#empty + 1 : 0;
@@ -178,7 +178,7 @@ class Steps {
     }
     const own = hash('sha256', records.map(({ text }) => text).join('\n'));
     if (own === this.#markedRecords && records.length > 0) this.#repeats += 1;
-    // Once may be chance: a list that grows at its front by just one page.
+    // Once may be chance: the list may have grown at its front by exactly one page.
     if (this.#repeats > 1) {
       const remedy = 'does the API know the parameters in "pages"?';
       throw this.#endless(`the page before ${next} has the records of an earlier page; ${remedy}`);
@@ -197,8 +197,8 @@ class Steps {
 }
 
 /**
- * Types of the key's fields, which must stay what they were: as columns of the table, 1 and "1"
- * would be the same. Long digits may be a number that no double holds, so they tell no type.
+ * Checks that fields of the key keep their types: in the table, 1 and "1" would be the same. A text
+ * of many digits may be a number that does not fit a double, so it is not checked.
  */
 function keyTypesOf(
   { name, key }: Declaration,
@@ -219,7 +219,7 @@ function keyTypesOf(
   return types;
 }
 
-/** The key and the declared types; where pages are by ids, the id of a record is its number. */
+/** Makes the schema: key and declared types. With pages by ids, the id is the record's number. */
 export function schemaOf({ key, pages, columns = {} }: Declaration): RecordSchema {
   const types = Object.entries(columns).map(([field, type]) => [field, columnType(type)]);
   return {

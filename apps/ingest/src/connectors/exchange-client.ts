@@ -12,40 +12,40 @@ export interface ExchangeClientOptions extends ConnectorOptions {
   readonly baseUrl: string;
   /** Sent with every request. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Parameters of every request that no message shows, as `a=b&c=d`. @default none */
+  /** Parameters of every request that messages must not show, as `a=b&c=d`. @default none */
   readonly secretQuery?: string | undefined;
-  /** Masks secrets in what errors tell. @default nothing */
+  /** Masks secrets in error messages. @default masks nothing */
   readonly hide?: ((text: string) => string) | undefined;
-  /** Time from one request to the next at the rate that is permitted, in ms. @default 0 */
+  /** Time between two requests at the permitted rate, in ms. @default 0 */
   readonly askMs?: number | undefined;
-  /** True if a refusal means that there is no such product. */
+  /** Tells whether a refusal means that the product is unknown. */
   readonly isUnknown: (status: number, text: string) => boolean;
 }
 
 type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers' | 'body'>;
 
-/** Time for a first answer: 5 s with the start of the program. */
+/** Time for a first answer, in ms: with the program's start it makes 5 s. */
 const firstMsMax = 4_000;
-/** A timer that comes this much later than it was due tells of a busy machine. */
+/** Lateness of a timer, in ms, from which on this process counts as busy. */
 const lateMs = 100;
 const userAgent = 'spillway-ingest/0.1';
 const connectionsMax = 256;
-/** Requests in flight, at most: those above the number of connections wait for one. */
+/** Largest number of requests in flight; those beyond the connections wait for one. */
 export const inFlightMax: number = 2 * connectionsMax;
 const unzip = promisify(gunzip);
-/** Bytes of a refusal that are read, and characters of it that are told. */
+/** Bytes of a refusal that are read, and characters that a message quotes. */
 const refusalBytesMax = 65_536;
 const refusalTextMax = 200;
-/** Answers with 403 in a row, of an API that has answered before, that are asked again. */
+/** Answers with 403 in a row that are retried, if the API has answered before. */
 const forbiddenMax = 3;
 
-/** The longest pause that is taken for one: a month, as quotas have. */
+/** The longest plausible pause, in ms: a month, as for a monthly quota. */
 const retryAfterMsMax = 32 * 86_400_000;
 
-/** A part of a path that leads elsewhere than it says. */
+/** Finds `.` and `..` in paths. */
 export const dots: RegExp = /(^|\/)\.\.?([/?]|$)/;
 
-/** Asks one exchange, and says of each failure what it means. */
+/** Sends requests to one exchange, and classifies each failure. */
 export class ExchangeClient implements AsyncDisposable {
   readonly #options: ExchangeClientOptions;
   readonly #path: string;
@@ -55,15 +55,15 @@ export class ExchangeClient implements AsyncDisposable {
   readonly #firstMsMax: number;
   readonly #bytesMax: number;
   readonly #clock: Clock;
-  /** Something has answered as an API does: what fails from now on may pass. */
+  /** True once something has answered as an API does; later failures may be temporary. */
   isReached = false;
   #failedContacts = 0;
   /** Answers with 403 since the last one with 200. */
   #forbidden = 0;
-  /** The time of the first request. */
+  /** Time of the first request. */
   #firstAt: number | undefined;
   #turns: Promise<void> = Promise.resolve();
-  /** Large enough for pages of trades; what is longer gets its own. */
+  /** Holds one answer of up to 1 MiB, such as a page of trades. */
   readonly #buffer: Buffer = Buffer.allocUnsafeSlow(2 ** 20);
 
   constructor(options: ExchangeClientOptions) {
@@ -80,7 +80,7 @@ export class ExchangeClient implements AsyncDisposable {
     const { origin, pathname } = new URL(baseUrl);
     this.#options = options;
     this.#path = pathname.replace(/\/+$/, '');
-    // One deadline holds for all of a request, so undici's own for its parts are not needed.
+    // One deadline covers the whole request, so undici's own timeouts are off.
     this.#firstMsMax = options.firstMsMax ?? firstMsMax;
     const timeouts = { headersTimeout: 0, bodyTimeout: 0, connectTimeout: this.#firstMsMax };
     this.#pool = new Pool(origin, { connections: connectionsMax, ...timeouts });
@@ -91,9 +91,9 @@ export class ExchangeClient implements AsyncDisposable {
   }
 
   /**
-   * Asks, and gives what `read` makes of the answer, unpacked. The bytes are good during the call
-   * only: answers take turns in one buffer, unless they are packed or long. With one for each,
-   * collecting garbage took a quarter of all processor time (2026-11).
+   * Sends a request, and returns the result of `read` for the unpacked answer. The bytes are valid
+   * during the call only, since answers share one buffer unless they are compressed or long. With a
+   * buffer for each, garbage collection took a quarter of all processor time (2026-11).
    */
   async get<T>(
     path: string,
@@ -140,28 +140,28 @@ export class ExchangeClient implements AsyncDisposable {
   }
 
   /**
-   * Lets one answer be read in a turn of the event loop, since each takes a millisecond or two.
-   * With a hundred in a turn, a commit took .8 s: it has ten steps, each of which waits for a turn.
+   * Waits so that one answer is read per turn of the event loop, since each takes a millisecond or
+   * two. With a hundred per turn a commit took 0.8 s, as each of its ten steps waits for a turn.
    */
   async #turn(): Promise<void> {
     this.#turns = this.#turns.then(() => setImmediate());
     await this.#turns;
   }
 
-  /** Ends a request that gets no byte in the time for the first answer, until there was one. */
+  /** Aborts a request without a first byte in time, unless something has answered before. */
   #contact(limit: Deadline): Disposable | undefined {
     if (this.isReached) return undefined;
     const now = this.#clock.now();
     this.#firstAt ??= now;
     const leftMs = this.#firstAt + this.#firstMsMax - now;
-    // An API that is slow for a while must not keep out for ever a process begun meanwhile.
+    // A service that starts while the API is slow must not give up each later request early.
     if (leftMs <= 0 && this.#options.goesOn) return undefined;
     let timer: Disposable;
     const listen = (forMs: number): void => {
       const dueAt = this.#clock.now() + forMs;
       timer = this.#clock.after(forMs, () => {
         if (this.isReached) return;
-        // A process that was late itself has not looked yet whether there is an answer.
+        // This process was busy, and the answer may be waiting in the socket.
         if (this.#clock.now() - dueAt > lateMs) return listen(this.#firstMsMax);
         const why = `it gave no answer within ${this.#firstMsMax} ms (firstAnswerSeconds)`;
         limit.abort(new SpillwayError('DEADLINE', why));
@@ -171,18 +171,18 @@ export class ExchangeClient implements AsyncDisposable {
     return { [Symbol.dispose]: () => timer[Symbol.dispose]() };
   }
 
-  /** Nothing has ever answered: the address is more likely wrong than the exchange away. */
+  /** True if nothing has ever answered, so that the address is probably wrong. */
   #isUnreachable(fault: unknown, failedBefore: number): boolean {
     const { code, retryable = true, retryAfterMs, status } = Object(fault);
-    // An answer that says what it wants is one.
+    // A clear refusal is an answer, too.
     const isAnswer = !retryable || status === 429 || retryAfterMs !== undefined;
     if (isAnswer && code !== 'DEADLINE') this.isReached = true;
     if (this.isReached) return false;
-    // Those that were under way together are one.
+    // Concurrent failures count as one.
     this.#failedContacts = failedBefore + 1;
     const { askMs = 0, contactsMax = 3 } = this.#options;
     const usedMs = this.#clock.now() - (this.#firstAt ?? 0);
-    // Another attempt needs some time for its answer, too.
+    // Too late for another attempt and its answer.
     const isLate = usedMs + askMs > 0.75 * this.#firstMsMax;
     return this.#failedContacts >= contactsMax || isLate;
   }
@@ -191,7 +191,7 @@ export class ExchangeClient implements AsyncDisposable {
     const { exchange, baseUrl } = this.#options;
     const isAnswer = Object(cause).code === 'EXCHANGE_FAILED';
     const what = isAnswer ? why : `${exchange}: ${baseUrl} cannot be reached: ${why}`;
-    // A refusal has all of it.
+    // The message of a refusal has address and remedy already.
     const rest = `${what.includes(baseUrl) ? '' : `; ${baseUrl} was asked`}${this.#remedy}`;
     const message = what.endsWith(this.#remedy) ? what : `${what}${rest}`;
     return ingestError('EXCHANGE_UNREACHABLE', message, { cause });
@@ -201,7 +201,7 @@ export class ExchangeClient implements AsyncDisposable {
     return `; ${this.#options.remedy ?? 'see --base-url'}`;
   }
 
-  /** The request as messages name it: with its address until something has answered. */
+  /** Names a request in messages: with the address until something has answered. */
   #placeOf(path: string): string {
     const { exchange, baseUrl } = this.#options;
     return `${exchange}: ${this.isReached ? '' : baseUrl}${path}`;
@@ -223,7 +223,7 @@ export class ExchangeClient implements AsyncDisposable {
         chunks.push(chunk);
       }
     } finally {
-      // Of a body that was read to its end nothing is left to destroy.
+      // Has no effect on a body that was read to its end.
       body.on('error', () => {}).destroy();
     }
     return chunks;
@@ -258,12 +258,12 @@ export class ExchangeClient implements AsyncDisposable {
     }
   }
 
-  /** Error for another status than 200. */
+  /** Makes the error for a status other than 200. */
   async #refusal(answer: Answer, path: string): Promise<Error> {
     const { isUnknown, hide = String, pauseMsMax = Infinity } = this.#options;
     const { statusCode: status, headers } = answer;
     const chunks = await this.#read(answer, refusalBytesMax).catch(() => []);
-    // Masked before it is cut, as half a secret is not found any more.
+    // Masked before it is cut, as half a secret would not be found.
     const text = hide(Buffer.concat(chunks).toString())
       .replace(/\s+/g, ' ')
       .slice(0, refusalTextMax);
@@ -272,13 +272,13 @@ export class ExchangeClient implements AsyncDisposable {
     const said = `${this.#placeOf(path)}: ${status} ${words.trim()}`.trimEnd();
     const message = `${said}${this.isReached ? '' : this.#remedy}`;
     const wasReached = this.isReached;
-    // A gateway or a wrong address says it in other words: what fails so may pass.
+    // An API refuses in JSON; anything else may come from a gateway or a wrong address.
     this.isReached ||= /^\s?[[{]/.test(text);
-    // 418 is a ban by an exchange whose 429s went unheard; some say 403, and tell the limit.
+    // 418 is a ban after ignored 429s; some APIs answer 403 with headers of the limit.
     const isSpent = headers['x-ratelimit-remaining'] === '0';
     const isLimit = status === 403 && (isSpent || headers['retry-after'] !== undefined);
     const askedMs = retryAfterMsIn(headers) ?? (isSpent ? resetMsIn(headers) : undefined);
-    // No API means a pause of years.
+    // A pause of years cannot be meant.
     const retryAfterMs = (askedMs ?? Infinity) > retryAfterMsMax ? undefined : askedMs;
     if (status === 429 || status === 418 || isLimit) {
       const isLong = (retryAfterMs ?? 0) > pauseMsMax;
@@ -289,7 +289,7 @@ export class ExchangeClient implements AsyncDisposable {
       return ingestError('EXCHANGE_FAILED', message, { status, retryAfterMs });
     }
     if (isUnknown(status, text)) return ingestError('PRODUCT_UNKNOWN', message);
-    // A firewall in between may say so once; a key that was withdrawn is refused each time.
+    // A firewall may answer 403 once; with a revoked key it comes each time.
     if (status === 403 && wasReached && this.#forbidden < forbiddenMax) {
       this.#forbidden += 1;
       return ingestError('EXCHANGE_FAILED', message, { status });

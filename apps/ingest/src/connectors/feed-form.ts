@@ -8,41 +8,41 @@ export interface FeedTrade {
   readonly trade: unknown;
 }
 
-/** Content of one message; all parts are left out of a message that means nothing to us. */
+/** The content of one message; empty for a message that is not needed. */
 export interface FeedNews {
   readonly trades?: readonly FeedTrade[] | undefined;
-  /** The newest id of a product, told without its trade. */
+  /** The newest id of a product, announced without its trade. */
   readonly head?: { readonly symbol: string; readonly id: number } | undefined;
-  /** Symbols whose trades come from now on; 'all' for those that were asked for. */
+  /** Symbols that are subscribed now; 'all' for all requested ones. */
   readonly subscribed?: readonly string[] | 'all' | undefined;
-  /** Reason for which the exchange has refused a subscription. */
+  /** Reason why a subscription was refused. */
   readonly refusal?: string | undefined;
   /** The server is about to close the connection. */
   readonly isLeaving?: boolean | undefined;
 }
 
-/** The WebSocket feed of an exchange: its questions and its messages. */
+/** The protocol of an exchange's WebSocket feed. */
 export interface FeedForm {
   readonly url: string;
-  /** Finds the product of each symbol of the feed. */
+  /** Maps the feed's symbols to products. */
   symbols(products: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
   subscribe(symbols: readonly string[]): object;
-  /** A question that the server answers, for a feed that is silent while nothing is traded. */
+  /** A message that the server answers, for feeds that are silent while nothing is traded. */
   readonly ping?: object | undefined;
-  /** Reads a message; throws where a trade is not written as documented. */
+  /** Reads a message; throws for a trade of another form than documented. */
   read(text: string): FeedNews;
-  /** Reads a trade that is written as the REST API does; throws where it breaks a rule. */
+  /** Reads a trade in the form of the REST API; throws for one that breaks a rule. */
   line(trade: unknown): Item;
-  /** All that the feed and the REST API must agree on besides id and time, as one text. */
+  /** Returns price, quantity and side as one text, to compare feed and REST. */
   facts(trade: unknown): string;
 }
 
 /** The feed as a source declares it. */
 export interface FeedDeclaration extends Pick<FeedForm, 'subscribe' | 'ping' | 'read'> {
   readonly address: string;
-  /** Path of the feed below another address that is set for the API. */
+  /** Path of the feed below another base URL of the API. */
   readonly path: string;
-  /** Finds symbols in the answer with the products. @default products are their own symbols */
+  /** Maps symbols to products by the answer of the product list. @default symbols are products */
   readonly symbolsIn?:
     | ((body: unknown, products: readonly string[]) => ReadonlyMap<string, string>)
     | undefined;

@@ -5,7 +5,7 @@ import type { FeedDeclaration, FeedTrade } from './feed-form.ts';
 
 const name = 'kraken';
 
-/** Kraken v2, channel `trade`: prices are numbers, whose digits count; 50 trades come at first. */
+/** Kraken v2, channel `trade`: prices are JSON numbers; a subscription begins with 50 trades. */
 const feed: FeedDeclaration = {
   address: 'wss://ws.kraken.com/v2',
   path: '/v2',
@@ -38,7 +38,7 @@ function krakenTrade(value: unknown): FeedTrade {
   return { symbol, trade: [...decimals, seconds, letters.side, letters.type, '', trade_id] };
 }
 
-/** The products by their names in the feed, which calls currencies as everybody else does. */
+/** Maps the feed's symbols, which use common names of currencies, to products. */
 function krakenSymbols(body: unknown, products: readonly string[]): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const [key, pair] of Object.entries(Object(body).result)) {
@@ -50,12 +50,12 @@ function krakenSymbols(body: unknown, products: readonly string[]): ReadonlyMap<
   return found;
 }
 
-/** Keeps the digits of prices and quantities as they were written. */
+/** Reviver that keeps prices and quantities as text with all digits. */
 function digits(key: string, value: unknown, context?: { readonly source?: string }): unknown {
   return key === 'price' || key === 'qty' ? (context?.source ?? value) : value;
 }
 
-/** Kraken spot: one page leads to the next, by a time in nanoseconds. */
+/** Kraken spot: each page leads to the next by a time in nanoseconds. */
 export const kraken: Declaration = {
   name,
   address: 'https://api.kraken.com/0/public/Trades',
@@ -63,27 +63,27 @@ export const kraken: Declaration = {
   query: { pair: '{product}' },
   unknown: 'Unknown asset pair',
   check: checkAnswer,
-  // The list is called by Kraken's own name of the pair, which need not be the one asked for.
+  // The field is Kraken's own name of the pair, which may differ from the requested one.
   records: 'result.*',
   pages: { by: 'moment', limit: 'count', since: 'since', next: 'result.last', size: 1000 },
-  // Documented as about one a second, for each address and pair.
+  // Documented as about one request a second for each IP address and pair.
   limits: { perSecond: 1 },
   trades: {
     id: 6,
     price: 0,
     quantity: 1,
     time: { field: 2, as: 'seconds' },
-    // The side of the taker: `b` means that the order in the book was one to sell.
+    // The taker's side: `b` means that the maker sold.
     side: { field: 3, of: 'taker', buy: 'b', sell: 's' },
   },
   feed,
 };
 
-/** Kraken says in the body, not by the status, what went wrong. */
+/** Throws for an error in the body: Kraken answers with status 200 also then. */
 function checkAnswer(body: unknown): void {
   const { error, result } = Object(body);
   if (!Array.isArray(error)) throw fieldChanged(name, 'error', 'a list', error);
-  // What begins with W is a warning.
+  // Texts that begin with W are warnings.
   const [fault] = error.filter((text) => !/^W/.test(text));
   if (fault !== undefined) throw refusal(String(fault));
   if (typeof result === 'object' && result !== null) return;

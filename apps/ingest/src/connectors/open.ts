@@ -7,7 +7,7 @@ import type { Declaration } from './declaration.ts';
 import { declared } from './declared.ts';
 import { kraken } from './kraken.ts';
 
-/** Speaks as Coinbase does; by its own name, so that its trades are never taken for real ones. */
+/** The simulated exchange: Coinbase's API under another name, so that trades cannot be confused. */
 const simulated: Declaration = {
   ...coinbase,
   name: 'simulated',
@@ -23,7 +23,7 @@ const exchanges: Readonly<Record<ExchangeName, Declaration>> = {
 
 type ConnectorSettings = Pick<Settings, 'exchange' | 'baseUrl' | 'source'> & Partial<Settings>;
 
-/** The way to the exchange or to the declared source that is set. */
+/** Opens the connector of the exchange or declared source in the settings. */
 export async function openConnector(
   { exchange, baseUrl, source, limit, feed, ratePerSecond, firstAnswerSeconds }: ConnectorSettings,
   options: Omit<DeclaredOptions, 'baseUrl'>,
@@ -40,7 +40,7 @@ export async function openConnector(
   return declared(inPagesOf(await loadDeclaration(source), limit), { ...places, remedy });
 }
 
-/** The source with pages of at most so many ids; only those can be cut anywhere. */
+/** Limits the page size of a source; only pages by ids can have any size. */
 function inPagesOf(source: Declaration, limit = Infinity): Declaration {
   const { pages } = source;
   if (pages.by !== 'ids') return source;

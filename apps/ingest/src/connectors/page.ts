@@ -1,12 +1,12 @@
 import { wellFormed } from './answer.ts';
 
-/** One answer: trades or records in ascending order of id, each id once. */
+/** The trades or records of an answer in ascending order of id, each id once. */
 export interface TradePage {
   /** Safe integers. */
   readonly ids: Float64Array;
   /** Microseconds since 1970 in UTC, one for each id. */
   readonly timesUs: Float64Array;
-  /** One line of JSON for each id, each with its end. */
+  /** One line of JSON for each id, with line ends. */
   readonly lines: Uint8Array;
 }
 
@@ -15,11 +15,11 @@ export interface Item {
   readonly id: number;
   /** Microseconds since 1970 in UTC. */
   readonly us: number | bigint;
-  /** An object or a list that becomes a line of JSON, or that line without its end. */
+  /** An object or list to write as a line of JSON, or that line without its end. */
   readonly line: unknown;
 }
 
-/** The items as they are; in a loop, which takes a third of the time of `from` (2026-11). */
+/** Makes a page of items in their order. The loop takes a third of the time of `from` (2026-11). */
 export function pageOf(items: readonly Item[]): TradePage {
   const ids = new Float64Array(items.length);
   const timesUs = new Float64Array(items.length);
@@ -31,12 +31,11 @@ export function pageOf(items: readonly Item[]): TradePage {
   return { ids, timesUs, lines: Buffer.from(linesOf(items.map(({ line }) => line))) };
 }
 
-/** The values as lines of JSON, each with its end. */
 function linesOf(values: readonly unknown[]): string {
   if (values.every((value) => typeof value === 'string')) return ended(values);
   const [open, shut] = Array.isArray(values[0]) ? ['[', ']'] : ['{', '}'];
-  // Written all at once and cut, which takes half the time; where a value has such a border in it
-  // there are more parts than values.
+  // Written at once and cut at the borders, which takes half the time. If a value contains such a
+  // border, there are more parts than values.
   const parts = textOf(values).split(`${shut},${open}`);
   if (parts.length !== values.length) return ended(values.map(textOf));
   return `${parts.join(`${shut}\n${open}`).slice(1, -1)}\n`;
@@ -50,13 +49,13 @@ function ended(lines: readonly string[]): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** The items that the page was made of. */
+/** Returns the items of a page. */
 export function itemsOf({ ids, timesUs, lines }: TradePage): readonly (Item & { line: string })[] {
   const texts = Buffer.from(lines).toString().split('\n');
   return Array.from(ids, (id, at) => ({ id, us: Number(timesUs[at]), line: String(texts[at]) }));
 }
 
-/** The highest id; undefined if there is none. */
+/** Returns the highest id; undefined if there are no items. */
 export function newestOf(items: readonly Item[]): number | undefined {
   return items.reduce<number | undefined>((most, { id }) => Math.max(most ?? id, id), undefined);
 }
@@ -67,7 +66,7 @@ export interface IdRange {
   readonly to: number;
 }
 
-/** The items of a range but those in `seen`, by id, each id once: the first that was found. */
+/** Returns the items of a range by id, without those in `seen`, and each id once. */
 export function wantedOf(
   items: readonly Item[],
   { from, to }: IdRange,

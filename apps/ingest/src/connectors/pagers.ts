@@ -13,19 +13,19 @@ const dayUs = 86_400_000_000;
 /** Records of a page, and the cursor of the next one. */
 export type PageAnswer = HarvestAnswer<TradePage, TradePosition>;
 
-/** A method of reading a list page by page, where only the answers tell its end. */
+/** Reads a list page by page, where only the answers tell its end. */
 export interface Pager {
-  /** Parameters of the page at a cursor, or the path to it. */
+  /** Returns the parameters of the page at a cursor, or its path. */
   ask(since: string): Query | string;
   read(answer: Answer, cursor: Cursor, again: Again): PageAnswer | Promise<PageAnswer>;
-  /** The page before, if that one exists: an API may refuse the one after its last. */
+  /** Returns the page before, if there is one: an API may refuse the page after its last. */
   before?(since: string): string | undefined;
 }
 
-/** Asks for one more page within the same step. */
+/** Fetches another page within the same step. */
 export type Again = (since: string) => Promise<Answer>;
 
-/** A record with its number. */
+/** Makes an item of a record and its number. */
 export function numbered({ text, us }: Found, id: number): Item {
   return { id, us, line: `{"seq":${id},"us":${us},"record":${text}}` };
 }
@@ -37,11 +37,11 @@ function hashOf({ text }: Found): string {
 interface NextPage {
   readonly since: string;
   readonly isEnd: boolean;
-  /** Hashes of records that the next answer may have again. @default none */
+  /** Hashes of records that the next page may repeat. @default none */
   readonly known?: readonly string[] | undefined;
 }
 
-/** The records that are not known from the page before, and the cursor of the next page. */
+/** Drops records known from the page before, and makes the cursor of the next page. */
 function answerOf(records: readonly Found[], cursor: Cursor, page: NextPage): PageAnswer {
   const known = new Set(cursor.known);
   const fresh = known.size === 0 ? records : records.filter((one) => !known.has(hashOf(one)));
@@ -52,7 +52,7 @@ function answerOf(records: readonly Found[], cursor: Cursor, page: NextPage): Pa
   return { rows, next, isEnd: page.isEnd };
 }
 
-/** The pager for the paging that a source declares. */
+/** Makes the pager of a source. */
 export function pagerOf(source: Declaration): Pager {
   const { pages } = source;
   if (pages.by === 'offset') return byOffset(pages);
@@ -65,10 +65,10 @@ export function pagerOf(source: Declaration): Pager {
     : byTime(source.name, since, field as string, undefined);
 }
 
-/** Pages of one kind. */
+/** The declaration of one kind of paging. */
 export type PagesBy<By> = Extract<Declaration['pages'], { readonly by: By }>;
 
-/** For a list that grows at its end: no record is asked for twice. */
+/** Paging by offset, for lists that grow at their end. */
 function byOffset({ offset, limit, size }: PagesBy<'offset'>): Pager {
   return {
     ask: (since) => ({ [offset]: String(Number(since)), [limit]: String(size) }),
@@ -80,7 +80,7 @@ function byOffset({ offset, limit, size }: PagesBy<'offset'>): Pager {
   };
 }
 
-/** A page that is not whole is asked for again by the next harvest: it may have grown. */
+/** Paging by page number; the next harvest fetches a page again that was not full. */
 function byPage(name: string, { page, size, first = 1 }: PagesBy<'page'>): Pager {
   return {
     ask: (since) => ({ [page]: since === '' ? String(first) : since }),
@@ -92,7 +92,7 @@ function byPage(name: string, { page, size, first = 1 }: PagesBy<'page'>): Pager
         answerOf(whole, cursor, { since: after, isEnd: false });
       if (records.length >= size) return goOn(records);
       if (records.length > 0 && (await again(after)).records.length > 0) {
-        // It may have been filled up between the two requests.
+        // The page may have been filled up between the two requests.
         const whole = (await again(String(number))).records;
         if (whole.length >= size) return goOn(whole);
         const what = `${name}: page ${number} has ${whole.length} records, not ${size}`;
@@ -104,11 +104,13 @@ function byPage(name: string, { page, size, first = 1 }: PagesBy<'page'>): Pager
   };
 }
 
-/** A page without records is not the end: an API may filter after it has cut its pages. */
+/** Paging by cursor. An empty page is not the end, as an API may filter records of each page. */
 function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
-  const { cursor: parameter, next, field, more } = pages;
-  const nextOf = ({ body, records }: Answer): unknown => {
+  const { cursor: parameter, next, header, field, more } = pages;
+  const where = next ?? header ?? String(field);
+  const nextOf = ({ body, headers, records }: Answer): unknown => {
     if (next !== undefined) return at(body, next);
+    if (header !== undefined) return headers[header.toLowerCase()];
     const last = records.at(-1)?.value;
     return last === undefined ? undefined : at(last, field as string);
   };
@@ -118,7 +120,7 @@ function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
       const { records } = answer;
       const found = nextOf(answer) ?? '';
       if (typeof found !== 'string' && typeof found !== 'number') {
-        throw fieldChanged(name, next ?? String(field), 'a text or a number', found);
+        throw fieldChanged(name, where, 'a text or a number', found);
       }
       const since = String(found);
       const told = (more === undefined ? undefined : at(answer.body, more)) ?? undefined;
@@ -126,16 +128,16 @@ function byCursor(name: string, pages: PagesBy<'cursor'>): Pager {
         throw fieldChanged(name, String(more), 'true or false', told);
       }
       if (since === '' && told === true) {
-        throw fieldChanged(name, next ?? String(field), `a cursor, as ${more} is true`, found);
+        throw fieldChanged(name, where, `a cursor, as ${more} is true`, found);
       }
       if (since === '' || since === cursor.since) return ended(name, records, cursor, since);
-      // An answer that does not tell may have a next page: a wrong name must not end the harvest.
+      // Without `more` in the answer the cursor counts: a wrong name must not end the harvest.
       return answerOf(records, cursor, { since, isEnd: told === false });
     },
   };
 }
 
-/** The last page, which is asked for again by the next harvest. */
+/** Makes the answer for the last page, which the next harvest fetches again. */
 function ended(
   name: string,
   records: readonly Found[],
@@ -159,19 +161,19 @@ function byLink(name: string): Pager {
   };
 }
 
-/** A cursor by time: the last time that was read, and the path to more records of that time. */
+/** A cursor by time: the last time read, and the path to more records of that time. */
 interface Moment {
   readonly at?: string | undefined;
   readonly link?: string | undefined;
 }
 
-/** Asks for the times of the records from a time on. */
+/** Fetches the times of the records from a time on. */
 type TimesAt = (from: string) => Promise<readonly bigint[]>;
 
 /**
- * Each page is asked for by the last time of the one before: records that change meanwhile move to
- * the end and none is passed over, as they are where pages are counted. A link is followed only
- * where all of a page is of one time. `size` is undefined where links tell the end.
+ * Paging by time: each request begins at the last time of the page before. Records that change
+ * meanwhile move to the end, so none is skipped, as happens with page numbers. A link is followed
+ * only from a page that is all of one time. `size` is undefined where links tell the end.
  */
 function byTime(name: string, since: string, field: string, size: number | undefined): Pager {
   const momentOf = (text: string): Moment => (text === '' ? {} : JSON.parse(text));
@@ -215,8 +217,8 @@ function byTime(name: string, since: string, field: string, size: number | undef
 }
 
 /**
- * True if an answer lacks records of the very time that it was asked for, and an earlier question
- * has them: they were not changed meanwhile, so the API gives only what is after a time.
+ * True if an answer lacks records of exactly the requested time, though a request for an earlier
+ * time returns them: then the API returns only records after a time.
  */
 async function isPassedOver(
   { at: time = '', link }: Moment,
@@ -231,24 +233,24 @@ async function isPassedOver(
 }
 
 /**
- * True if a page that is all of one time leaves out records after it: the API gives fewer than were
- * asked for, and to ask from that time on again would never lead further.
+ * True if a page that is all of one time is not the end: the API returns fewer records than
+ * requested, and requests from that time on would never lead further.
  */
 async function isCut(time: string, count: number, timesAt: TimesAt): Promise<boolean> {
   const us = microseconds(time);
   if (count < 2 || us === undefined) return false;
-  // An API that knows whole seconds gives the same records again for any time in between.
+  // An API that compares whole seconds returns the same records for any time within a second.
   for (const steps of new Set([1, 10 ** digitsOf(time)])) {
     const after = stepped(time, steps);
     const later = after === undefined ? [] : await timesAt(after);
     if (later.length === 0) return false;
-    // They may have come between the two requests.
+    // Later records may have come between the two requests.
     if (later.some((one) => one > us)) return (await timesAt(time)).length === count;
   }
   return true;
 }
 
-/** The time so many steps later that can be written with as many digits. */
+/** Adds steps of the last digit to a time; keeps its form. */
 function stepped(time: string, steps: number): string | undefined {
   const [, whole, part = ''] = seconds.exec(time) ?? [];
   if (whole !== undefined) {
@@ -261,19 +263,19 @@ function stepped(time: string, steps: number): string | undefined {
   if (time.length === 10) return dayOf(Number(us) + steps * dayUs);
   const digits = digitsOf(time);
   const next = us + BigInt(steps) * 10n ** BigInt(6 - digits);
-  // Never below 0, also before 1970.
+  // Not negative, also for times before 1970.
   const rest = ((next % 1_000_000n) + 1_000_000n) % 1_000_000n;
   const second = new Date(Number((next - rest) / 1000n)).toISOString().slice(0, 19);
   const fraction = String(rest).padStart(6, '0');
   return `${second}${digits === 0 ? '' : `.${fraction.slice(0, digits)}`}Z`;
 }
 
-/** Digits of the fraction of a second, of those that count. */
+/** Counts the digits of the fraction of a second, up to microseconds. */
 function digitsOf(time: string): number {
   return Math.min(6, /\.(\d+)/.exec(time)?.[1]?.length ?? 0);
 }
 
-/** The times of records, which must ascend. */
+/** Returns the times of records; throws unless they ascend. */
 function timesOf(name: string, records: readonly Found[], field: string): readonly bigint[] {
   const times: bigint[] = [];
   for (const [place, { value }] of records.entries()) {

@@ -2,22 +2,22 @@ import { ingestError } from '../errors.ts';
 import { maskedMessage } from './answer.ts';
 
 const variable = /\$\{(\w+)\}/g;
-/** Length of a value that is masked, at least: a shorter one is no secret, and part of much. */
+/** Shortest value to mask: shorter ones are no secrets, and occur in many texts. */
 const lengthMin = 4;
 
-/** Values of the variables that a declaration names as `${NAME}`: sent to the API, never shown. */
+/** Values of variables that a declaration names as `${NAME}`: sent to the API, but never shown. */
 export class Secrets {
   readonly #environment: Readonly<Record<string, string | undefined>>;
-  /** Forms in which the API may repeat a value, longest first, and the text in place of each. */
+  /** Encodings in which an API may repeat a value, longest first, each with its mask. */
   #forms: readonly (readonly [form: string, mask: string])[] = [];
-  /** The same for values with any of their characters escaped: these masks cannot be undone. */
+  /** Patterns of values with any characters escaped; their masks cannot be undone. */
   readonly #patterns: (readonly [pattern: RegExp, mask: string])[] = [];
 
   constructor(environment: Readonly<Record<string, string | undefined>>) {
     this.#environment = environment;
   }
 
-  /** The text with values in place of names; throws `SOURCE_INVALID` with the name of a bad one. */
+  /** Replaces names by values; throws `SOURCE_INVALID` for a variable that is not set or usable. */
   fill(where: string, text: string): string {
     return text.replaceAll(variable, (_, name: string) => {
       const value = this.#environment[name] ?? '';
@@ -68,7 +68,7 @@ export class Secrets {
       .map(escaped)
       .join('|');
     this.#patterns.push([new RegExp(pattern, 'g'), `\${${name}|escaped}`]);
-    // The value of Basic authentication is a name and a password in base64.
+    // Basic authentication is a name and a password in base64; the password is masked alone, too.
     const plain = Buffer.from(value, 'base64').toString();
     const [, password] = /^[\x20-\x7e]*?:([\x20-\x7e]+)$/.exec(plain) ?? [];
     if (password === undefined || Buffer.from(plain).toString('base64') !== value) return;
@@ -76,7 +76,7 @@ export class Secrets {
     this.#add(`${name}|password`, password);
   }
 
-  /** The text with names in place of values. */
+  /** Masks values. */
   hide(text: string): string {
     return this.#patterns.reduce(
       (part, [pattern, mask]) => part.replace(pattern, mask),
@@ -84,7 +84,7 @@ export class Secrets {
     );
   }
 
-  /** The same for a text that is kept, so that {@link show} can undo it; throws if it cannot. */
+  /** Masks values so that {@link show} can undo it; throws if it could not. */
   keep(text: string): string {
     const kept = this.#withoutForms(text);
     if (this.hide(text) === kept) return kept;
@@ -96,12 +96,12 @@ export class Secrets {
     return this.#forms.reduce((part, [form, mask]) => part.replaceAll(form, mask), text);
   }
 
-  /** The text from which {@link keep} has made this one. */
+  /** Undoes {@link keep}. */
   show(text: string): string {
     return this.#forms.reduce((part, [form, mask]) => part.replaceAll(mask, () => form), text);
   }
 
-  /** Runs the work; errors of it have names in place of values. */
+  /** Runs the work, and masks values in its errors. */
   async guard<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -120,12 +120,12 @@ export class Secrets {
 
 const entities = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
 
-/** Characters of a value by which its escaped forms are found: a pattern of 2,000 overflows. */
+/** Characters of a value in its pattern: a pattern of 2,000 overflows. */
 const patternMax = 128;
 
 /**
- * A pattern of a text: each character may be escaped as URLs, JSON or HTML do, also repeatedly. A
- * text that is longer than its pattern is masked with all that follows it.
+ * Makes a pattern of a text in which each character may be escaped as in URLs, JSON or HTML, also
+ * repeatedly. Of a longer text only the beginning is matched, and everything after it is masked.
  */
 function escaped(text: string): string {
   const hex = (code: number, length = 2): string => {
@@ -148,19 +148,19 @@ function escaped(text: string): string {
   return `${letters.join('')}${text.length > patternMax ? '[^]*' : ''}`;
 }
 
-/** The characters that a value makes in base64 after other text, such as a name and a colon. */
+/** Returns a value's characters in base64 after other text, such as a name and a colon. */
 function withinBase64(value: string): Readonly<Record<string, string>> {
   const bytes = Buffer.from(value);
   const part = (before: number): string => {
     const bits = 8 * (before + bytes.length);
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
-    // Characters at both ends have bits of the neighbours in them.
+    // Characters at both ends contain bits of the neighbours.
     return text.slice(Math.ceil((8 * before) / 6), Math.floor(bits / 6));
   };
   return { '|in-base64': part(0), '|in-base64-1': part(1), '|in-base64-2': part(2) };
 }
 
-/** True if a text names a variable, and must not be shown with its value. */
+/** True if a text names a variable. */
 export function isSecret(value: unknown): boolean {
   return typeof value === 'string' && value.search(variable) >= 0;
 }

@@ -9,7 +9,7 @@ export type FieldName = string | number;
 
 const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d{1,9})?Z$/;
 const decimal = /^\d{1,20}(?:\.\d{1,18})?$/;
-/** Below it a whole number of time means milliseconds: as such it is the year 5138. */
+/** Times below it are in milliseconds (up to the year 5138), others in microseconds. */
 const epochUsMin = 1e14;
 
 const rules = {
@@ -24,7 +24,7 @@ const rules = {
 export class TradeReader {
   readonly #source: string;
   readonly #fields: TradeFields;
-  /** The last ISO time up to its minute, and that minute in µs: mostly it comes again. */
+  /** Cache: the last ISO time up to its minute, and that minute in µs. */
   #minute = 'none yet';
   #minuteUs = 0;
 
@@ -33,13 +33,13 @@ export class TradeReader {
     this.#fields = fields;
   }
 
-  /** The trades of a list; throws with the name and the value of a field that is wrong. */
+  /** Reads a list of trades; throws with name and value of a wrong field. */
   read(list: unknown): readonly Item[] {
     if (!Array.isArray(list)) throw fieldChanged(this.#source, 'trades', 'a list', list);
     return list.map((value, place) => this.one(value, place));
   }
 
-  /** One trade, at its place in the list. */
+  /** Reads one trade; `place` is its index in the list. */
   one(value: unknown, place = 0): Item {
     const { id, price, quantity, time, side } = this.#fields;
     const isList = typeof id === 'number';
@@ -59,7 +59,7 @@ export class TradeReader {
       if (isDecimal) continue;
       const digits = typeof text === 'string' ? decimalOf(text) : text;
       if (digits === text) throw this.#changed(record, place, field, rules.decimal);
-      // The line has the digits in place of an exponent, since the table reads them from there.
+      // The line gets the digits without an exponent, since the table reads them from there.
       const copy = isList ? [...(value as readonly unknown[])] : { ...record };
       return this.one(Object.assign(copy, { [field]: digits }), place);
     }
@@ -72,7 +72,7 @@ export class TradeReader {
     return { id: number as number, us, line: value };
   }
 
-  /** Price, quantity and side as one text, the same for trades that agree on them. */
+  /** Returns price, quantity and side as one text, to compare trades. */
   facts(value: unknown): string {
     const { price, quantity, side } = this.#fields;
     const record = Object(value);
@@ -95,7 +95,7 @@ export class TradeReader {
     if (as === 'iso') return typeof value === 'string' ? this.#isoUs(value) : undefined;
     const number = Number((value as RawNumber | undefined)?.rawJSON ?? value);
     if (typeof value === 'string' || !(number >= 0)) return undefined;
-    // The same steps, in the same floating point, as in SQL: so both get the same microsecond.
+    // The same floating-point steps as in the SQL, so that both get the same microsecond.
     const us =
       as === 'seconds' ? Math.round(number * 1e6) : number < epochUsMin ? number * 1000 : number;
     const isWhole = as === 'seconds' || Number.isInteger(number);
@@ -107,24 +107,24 @@ export class TradeReader {
     if (!text.startsWith(this.#minute)) {
       const minute = text.slice(0, 17);
       const ms = Date.parse(`${minute}00Z`);
-      // A minute that does not exist has become another one.
+      // `Date` turns a minute that does not exist into another one.
       if (!(ms >= 0) || !new Date(ms).toISOString().startsWith(minute)) return undefined;
       this.#minute = minute;
       this.#minuteUs = ms * 1000;
     }
-    // Digits finer than a microsecond are cut off, as DuckDB does.
+    // Digits below a microsecond are cut off, as by DuckDB.
     const seconds = Number(text.slice(17, Math.min(26, text.length - 1)));
     return this.#minuteUs + Math.round(seconds * 1e6);
   }
 }
 
-/** The same text for the same number. */
+/** Removes trailing zeros and exponents, so that equal numbers have equal texts. */
 function plain(decimal: unknown): string {
   const text = String(decimalOf(decimal));
   return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }
 
-/** SQL that makes rows of the table of lines with these fields. */
+/** Makes the SQL by which DuckDB reads lines with these fields. */
 export function lineSqlOf({ id, price, quantity, time, side }: TradeFields): LineSql {
   const isList = typeof id === 'number';
   const value = (field: FieldName): string =>

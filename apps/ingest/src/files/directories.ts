@@ -3,8 +3,8 @@ import { dirname } from 'node:path';
 import { syncFolder } from 'spillway/internal';
 
 /**
- * Makes a directory and those above it; gives the first that it made. Not by `recursive` of Node:
- * that never ends where a parent is there and nothing can be made in it, as in `/proc`.
+ * Makes a directory and its parents; returns the topmost that it made. Node's own `recursive`
+ * option never ends where a parent exists in which nothing can be created, as in `/proc`.
  */
 export async function makeDirectories(path: string, mode?: number): Promise<string | undefined> {
   const parent = dirname(path);
@@ -23,7 +23,7 @@ export async function makeDirectories(path: string, mode?: number): Promise<stri
   }
 }
 
-/** The same, and durable: a directory that was made is so only when its parent is. */
+/** Makes a directory durably: also its parents are synced, as they contain its entry. */
 export async function makeDirectory(path: string): Promise<void> {
   const first = await makeDirectories(path);
   if (first === undefined) return;

@@ -14,75 +14,75 @@ import {
 import { hostname, tmpdir } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { check, renameDurably, syncFolder } from 'spillway/internal';
-import { ingestError } from '../errors.ts';
+import { type IngestErrorCode, ingestError } from '../errors.ts';
 import { makeDirectories, makeDirectory } from './directories.ts';
 
-/** A file of a folder, as a listing tells it. */
+/** A file in a listing. */
 export interface FolderFile {
   /** Relative to the folder, with `/` between its parts. */
   readonly path: string;
   readonly bytes: number;
 }
 
-/** A file on this machine for as long as it is held; a copy is deleted on disposal. */
+/** A file that stays readable on this machine until it is disposed. */
 export interface HeldFile extends AsyncDisposable {
   readonly path: string;
 }
 
 /**
- * Storage of raw files and tables: a directory or a bucket. All paths are relative to it. A file
- * is there whole and durable when the call resolves, or not there at all. It rejects with a
- * `SpillwayError` that names the file: `FOLDER_FULL`, `FOLDER_READ_ONLY`, `FOLDER_MISSING`,
- * `FOLDER_UNREACHABLE` or `FOLDER_FAILED`.
+ * Storage of raw files and tables: a directory or a bucket. All paths are relative to it. Files are
+ * written atomically, and are durable when the call resolves. Calls reject with a `SpillwayError`
+ * that names the file: `FOLDER_FULL`, `FOLDER_READ_ONLY`, `FOLDER_MISSING`, `FOLDER_UNREACHABLE` or
+ * `FOLDER_FAILED`.
  */
 export interface Folder extends AsyncDisposable {
-  /** Name in messages: its path, or its address. */
+  /** Its path or address, for messages. */
   readonly place: string;
-  /** Replaces the file, or makes it. */
+  /** Creates or replaces the file. */
   write(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void>;
-  /** Makes the file unless there is one; false when there is one, which is then left as it is. */
+  /** Creates the file; returns false, and changes nothing, if it exists. */
   create(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean>;
-  /** Moves a file of {@link scratch} in, in place of the one that may be there. */
+  /** Moves a file of {@link scratch} in; replaces an existing one. */
   adopt(file: string, path: string, signal?: AbortSignal): Promise<void>;
   read(path: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
-  /** The file on this machine, for programs that read files only; dispose it after use. */
+  /** Makes the file readable on this machine; dispose it after use. */
   hold(path: string, signal?: AbortSignal): Promise<HeldFile>;
   /**
-   * Gives files that wait as `<path>.new` their names, and deletes others, with as little time in
-   * between as can be; either may have been done before.
+   * Renames each `<path>.new` to `<path>`, and deletes other files, with as little time in between
+   * as possible. Either may have been done before.
    */
   settle(waiting: readonly string[], gone: readonly string[]): Promise<void>;
-  /** All files below a directory, by path; at most a million, without temporary ones. */
+  /** Lists all files below a directory by path, at most a million, without temporary ones. */
   list(under: string, signal?: AbortSignal): Promise<readonly FolderFile[]>;
-  /** Deletes the file; nothing happens if there is none. */
+  /** Deletes the file if it exists. */
   delete(path: string, signal?: AbortSignal): Promise<void>;
-  /** A directory on this machine for files that will be adopted; gone when it is disposed. */
+  /** A directory on this machine for files to adopt; deleted on disposal. */
   readonly scratch: string;
 }
 
-/** By code points of the path, as every listing is sorted. */
+/** Compares paths by code units, the order of every listing. */
 export function byPath(a: { readonly path: string }, b: { readonly path: string }): number {
   if (a.path === b.path) return 0;
   return a.path < b.path ? -1 : 1;
 }
 
-/** A path must not leave the folder. */
+/** Refuses paths that could leave the folder. */
 export function checkFolderPath(path: string): void {
   const parts = path.split('/');
   const isInside = parts.every((part) => part !== '' && part !== '.' && part !== '..');
   check(isInside && !path.includes('\0'), 'path', 'relative, without . and ..', path);
 }
 
-/** Some files on this machine at once. */
+/** Several held files. */
 export interface HeldFiles extends AsyncDisposable {
-  /** In the order that was asked for. */
+  /** In the order of the request. */
   readonly paths: readonly string[];
 }
 
-/** As many at once as is good for a server of files. */
+/** Files fetched at once. */
 const holdsAtOnce = 8;
 
-/** Holds all of them, or none. */
+/** Holds all files, or none if one fails. */
 export async function holdAll(
   folder: Folder,
   paths: readonly string[],
@@ -108,11 +108,11 @@ export async function holdAll(
   return { paths: held.map(({ path }) => path), [Symbol.asyncDispose]: discard };
 }
 
-/** Files on their way in are here: on the same file system, so that a rename is all it takes. */
+/** Folder of unfinished files; on the same file system, so that a rename moves them in. */
 const scratches = '.scratch';
 const listMax = 1_000_000;
 
-/** A directory of this machine. A file that was written survives a power cut. */
+/** A directory of this machine. Written files survive a power failure. */
 export class LocalFolder implements Folder {
   readonly place: string;
   readonly scratch: string;
@@ -126,8 +126,8 @@ export class LocalFolder implements Folder {
   }
 
   /**
-   * Makes the directory unless it is there, and clears away what dead processes left behind. With
-   * `readsOnly` it may also be one that cannot be written to.
+   * Creates the directory if needed, and deletes scratch files of dead processes. With `readsOnly`
+   * the directory may be read-only.
    */
   static async open(path: string, readsOnly = false): Promise<LocalFolder> {
     check(typeof path === 'string' && path !== '', 'path', 'the path of a directory', path);
@@ -137,7 +137,7 @@ export class LocalFolder implements Folder {
       const why = `readers of the table would take "${column}" for a column of it`;
       throw ingestError('FOLDER_FAILED', `${place}: ${why}; use a path without "="`);
     }
-    // The host and the process are in the name, so that what a dead process left can be told.
+    // Host and process are in the name, so that folders of dead processes can be recognized.
     const name = `${hostname()}-${process.pid}-${randomUUID()}`;
     if (readsOnly && (await isReadOnly(place))) {
       return new LocalFolder(place, await mkdtemp(join(tmpdir(), 'ingest-')), true);
@@ -161,7 +161,7 @@ export class LocalFolder implements Folder {
       const temporary = await this.#temporary(bytes, signal);
       try {
         await makeDirectory(dirname(target));
-        // A link is refused where there is a file, and it gives a whole file: one atomic step.
+        // `link` fails if the target exists, and gives it the whole content: one atomic step.
         await link(temporary, target);
         await syncFolder(dirname(target));
         return true;
@@ -188,14 +188,14 @@ export class LocalFolder implements Folder {
     return await this.#try(path, () => readFile(file, signal === undefined ? {} : { signal }));
   }
 
-  /** A file of the table gets a second name, as its own may be deleted while it is read. */
+  /** Gives a file of the table a second name, as its own may be deleted while it is read. */
   async hold(path: string): Promise<HeldFile> {
     const names = ['', '.new', ''].map((end) => `${this.#path(path)}${end}`);
     const inPlace = async (): Promise<HeldFile> => {
       const there = await firstOf(names, (name) => stat(name).then(() => name));
       return { path: there, [Symbol.asyncDispose]: () => Promise.resolve() };
     };
-    // In a directory that cannot be written to, no second name can be given.
+    // In a read-only directory no second name can be given.
     if (!path.startsWith('table/') || this.#isReadOnly) return await this.#try(path, inPlace);
     const own = join(this.scratch, randomUUID());
     // Not called .parquet, so that no reader of all such files takes it for one more.
@@ -207,7 +207,7 @@ export class LocalFolder implements Folder {
         await firstOf(names, (name) => link(name, linked));
         return { path: linked, [Symbol.asyncDispose]: discard };
       } catch (error) {
-        // Linux gives no second name to files of another user that can be read only.
+        // Linux refuses hard links to another user's files that are not writable.
         if (codeOf(error) === 'EPERM') return await inPlace();
         throw error;
       }
@@ -218,7 +218,7 @@ export class LocalFolder implements Folder {
     await this.#try('', async () => {
       const places = waiting.map((path) => this.#path(path));
       const old = gone.map((path) => this.#path(path));
-      // Without an await, so that no reader finds both for longer than the calls take.
+      // Synchronous, so that readers find old and new files together as briefly as possible.
       for (const place of places) changeIfThere(() => renameSync(`${place}.new`, place));
       for (const file of old) changeIfThere(() => unlinkSync(file));
       for (const folder of new Set([...places, ...old].map(dirname))) {
@@ -238,7 +238,7 @@ export class LocalFolder implements Folder {
           await visit(path);
           continue;
         }
-        // One that is gone meanwhile is listed: who stops there would not see the others.
+        // A file deleted meanwhile is listed with size 0; it must not end the listing.
         const bytes = (await ifThere(stat(path)))?.size ?? 0;
         files.push({ path: relative(this.place, path).split(sep).join('/'), bytes });
         if (files.length > listMax) {
@@ -302,11 +302,11 @@ export class LocalFolder implements Folder {
   }
 }
 
-/** Rejects if the directory cannot be written to, or is not there and cannot be made. */
+/** Rejects if the directory cannot be written to, or does not exist and cannot be created. */
 export async function demandUsable(path: string): Promise<void> {
   for (let at = resolve(path); ; at = dirname(at)) {
     try {
-      // Only a directory has a dot in it.
+      // The dot makes this fail for a file.
       return await access(`${at}${sep}.`, constants.W_OK);
     } catch (error) {
       if (codeOf(error) !== 'ENOENT' || at === dirname(at)) throw folderError(at, error);
@@ -314,7 +314,7 @@ export async function demandUsable(path: string): Promise<void> {
   }
 }
 
-/** True for a directory that is there and cannot be written to. */
+/** True for an existing directory that cannot be written to. */
 export async function isReadOnly(path: string): Promise<boolean> {
   try {
     await access(path, constants.W_OK);
@@ -324,7 +324,7 @@ export async function isReadOnly(path: string): Promise<boolean> {
   }
 }
 
-/** Tries one after the other where there is no such file; the last fault is told. */
+/** Tries names until one exists; rejects with the error of the last. */
 export async function firstOf<T>(
   names: readonly string[],
   read: (name: string) => Promise<T>,
@@ -339,7 +339,7 @@ export async function firstOf<T>(
   return await read(names.at(-1) as string);
 }
 
-/** Undefined for a file or directory that is not there, or not any more. */
+/** Resolves with undefined where the file or directory does not exist. */
 async function ifThere<T>(look: Promise<T>): Promise<T | undefined> {
   try {
     return await look;
@@ -357,7 +357,7 @@ function changeIfThere(change: () => void): void {
   }
 }
 
-const faults: Readonly<Record<string, Parameters<typeof ingestError>[0]>> = {
+const faults: Readonly<Record<string, IngestErrorCode>> = {
   EACCES: 'FOLDER_READ_ONLY',
   EDQUOT: 'FOLDER_FULL',
   EFBIG: 'FOLDER_FULL',
@@ -367,7 +367,7 @@ const faults: Readonly<Record<string, Parameters<typeof ingestError>[0]>> = {
   EROFS: 'FOLDER_READ_ONLY',
 };
 
-/** Error of the file system, with the name of the file and a code to match on. */
+/** Turns an error of the file system into one with our code and the name of the file. */
 export function folderError(path: string, error: unknown): unknown {
   const code = codeOf(error);
   const isSystem = error instanceof Error && 'syscall' in error;
@@ -381,7 +381,7 @@ function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
 
-/** Only those of this machine whose process is gone: others may be in use. */
+/** Deletes scratch folders of this machine whose process is dead; others may be in use. */
 async function clearScratches(path: string): Promise<void> {
   const mine = `${hostname()}-`;
   for (const name of await readdir(path)) {

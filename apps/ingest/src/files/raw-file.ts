@@ -7,27 +7,27 @@ import { itemsOf, pageOf, type TradePage, wantedOf } from '../connectors/page.ts
 import { ingestError } from '../errors.ts';
 import type { Folder, FolderFile } from './folder.ts';
 
-/** Entry of the ledger about one raw file. */
+/** One raw file, as the ledger describes it. */
 export interface RawFile {
   /** Its path in the folder. */
   readonly file: string;
-  /** The range of ids that was asked for, from `from` to before `to`. */
+  /** The requested range of ids, from `from` to below `to`. */
   readonly from: number;
   readonly to: number;
   /** Number of its lines, at least 1. */
   readonly trades: number;
   readonly firstId: number;
   readonly lastId: number;
-  /** Microseconds since 1970 in UTC; of the earliest and the latest trade. */
+  /** Times of the earliest and the latest trade, in microseconds since 1970 in UTC. */
   readonly firstUs: number;
   readonly lastUs: number;
-  /** Compressed, as it lies there. */
+  /** Compressed size. */
   readonly bytes: number;
   /** Of the compressed bytes, in hex. */
   readonly sha256: string;
 }
 
-/** One line of the ledger: a raw file, and the commit that it came with. */
+/** One line of the ledger: a raw file and its commit. */
 export interface RawEntry extends RawFile {
   readonly exchange: string;
   readonly product: string;
@@ -38,8 +38,8 @@ export interface RawEntry extends RawFile {
 }
 
 /**
- * Parts of the name of a raw file. A retry under the same lease meets its own file; whoever has
- * slept through its lease meets nobody's.
+ * Parts of the name of a raw file. A retry under the same lease writes the same file again; a
+ * process with an expired lease cannot overwrite another's file.
  */
 export interface RawRange {
   readonly exchange: string;
@@ -52,7 +52,7 @@ export interface RawRange {
   readonly firstUs: number;
 }
 
-/** The directory of one day of one product, below `raw` or below the table. */
+/** Returns the directory of one day of one product, below `raw` or the table. */
 export function dayFolder(exchange: string, product: string, date: string): string {
   return `${productFolder(exchange, product)}/date=${date}`;
 }
@@ -61,7 +61,7 @@ function productFolder(exchange: string, product: string): string {
   return `exchange=${encodeURIComponent(exchange)}/product=${encodeURIComponent(product)}`;
 }
 
-/** The day in UTC, as `2026-01-28`; of years after 2255 perhaps the next, as doubles round. */
+/** Returns the day in UTC, as `2026-01-28`. After 2255 rounding may give the next day. */
 export function dayOf(us: number): string {
   return new Date(Math.floor(us / 1000)).toISOString().slice(0, 10);
 }
@@ -77,7 +77,7 @@ export function rawFileName(range: RawRange): string {
 
 const leaseOf = /\/\d+-\d+\.g(\d+)\.f(\d+)\.jsonl\.zst$/;
 
-/** The raw files of a generation that are there, whether anybody knows of them or not. */
+/** Lists all raw files of a generation, also those that the ledger does not name. */
 export async function rawFilesOf(
   folder: Folder,
   of: Pick<RawRange, 'exchange' | 'product' | 'generation'>,
@@ -91,11 +91,11 @@ export async function rawFilesOf(
 }
 
 const compressOnThread = promisify(zstdCompress);
-/** Bytes of a page that is packed with its neighbours: some 500 trades. */
+/** Largest page that is compressed together with others: some 500 trades. */
 const smallBytes = 2 ** 16;
-/** Packed at once: 0.1 ms for 1,000 trades, where a thread costs 0.4 here (2026-11). */
+/** Largest piece to compress on this thread: 0.1 ms, where a handover costs 0.4 (2026-11). */
 const quickBytes = 2 ** 18;
-/** Bytes of small pages that are compressed together. */
+/** Bytes of small pages that are compressed as one frame. */
 const pieceBytes = 2 ** 20;
 /** Level 1 makes 17.7 bytes of a trade in 0.28 µs, level 3 made 19.9 in 0.73 (2026-11). */
 const packing = {
@@ -103,7 +103,6 @@ const packing = {
   params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 },
 };
 
-/** Ids and times of some trades. */
 interface Extent {
   readonly trades: number;
   readonly firstId: number;
@@ -112,7 +111,7 @@ interface Extent {
   readonly lastUs: number;
 }
 
-/** The lines of a page as they go into the file: a tenth of the memory, for pages that wait. */
+/** A page with compressed lines: a tenth of the memory, for pages that wait. */
 interface PackedPage extends Extent {
   readonly packed: Uint8Array;
 }
@@ -120,16 +119,16 @@ interface PackedPage extends Extent {
 /** A page on its way to a raw file. */
 export type RawPage = TradePage | PackedPage;
 
-/** Packs a page, unless it is small: such pages are packed together. */
+/** Compresses a page, unless it is small: small ones are compressed together later. */
 export async function packedPage(page: TradePage): Promise<RawPage> {
   if (page.lines.length <= smallBytes) return page;
-  // A copy, since the original keeps all of the chunk that it was written to.
+  // Copied, since the original keeps zlib's whole chunk alive.
   return { ...extentOf(page), packed: new Uint8Array(await compress(page.lines)) };
 }
 
 /**
- * Writes the pages as one file of JSON lines. Undefined when there is no trade in them. The ids
- * must ascend over all pages.
+ * Writes pages, whose ids must ascend, as one file of JSON lines. Returns undefined, and writes
+ * nothing, if they have no trades.
  */
 export async function writeRawFile(
   folder: Folder,
@@ -152,7 +151,7 @@ export async function writeRawFile(
   return { file, from, to, ...extent, bytes: bytes.length, sha256 };
 }
 
-/** SHA-256 of a file of this machine, in hex. */
+/** Computes the SHA-256 of a file of this machine, in hex. */
 export async function hashOf(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
   const stream = createReadStream(path, signal === undefined ? {} : { signal });
@@ -165,7 +164,7 @@ async function compress(piece: Uint8Array): Promise<Uint8Array> {
   return isQuick ? zstdCompressSync(piece, packing) : await compressOnThread(piece, packing);
 }
 
-/** The lines of a raw file, without their ends. */
+/** Reads the lines of a raw file, without line ends. */
 export async function readRawLines(
   folder: Folder,
   file: string,
@@ -173,7 +172,7 @@ export async function readRawLines(
 ): Promise<readonly string[]> {
   let left: Uint8Array = await folder.read(file, signal);
   const parts: Buffer[] = [];
-  // A file has one frame for each piece, and Node.js unpacks one at a time.
+  // A file consists of several frames, and Node.js decompresses one at a time.
   while (left.length > 0) {
     const { buffer, engine } = zstdDecompressSync(left, { info: true }) as unknown as Unpacked;
     parts.push(buffer);
@@ -182,14 +181,14 @@ export async function readRawLines(
   return Buffer.concat(parts).toString().split('\n').slice(0, -1);
 }
 
-/** The answer of `zstdDecompressSync` with `info`, of which the types do not know. */
+/** The result of `zstdDecompressSync` with `info`, which is missing in the types. */
 interface Unpacked {
   readonly buffer: Buffer;
   /** Input bytes of the frame. */
   readonly engine: { readonly bytesWritten: number };
 }
 
-/** The same trades in order of id, each once: for exchanges whose pages are by time. */
+/** Sorts the trades of pages by id, each once, for exchanges whose pages are by time. */
 export function inOrderOfId(pages: readonly TradePage[]): readonly TradePage[] {
   const full = pages.filter(({ ids }) => ids.length > 0);
   const isAscending = full.every(({ ids }, at) => {
@@ -199,7 +198,7 @@ export function inOrderOfId(pages: readonly TradePage[]): readonly TradePage[] {
   return [pageOf(wantedOf(pages.flatMap(itemsOf), { from: 0, to: Infinity }))];
 }
 
-/** The packed pages, and small ones that are neighbours packed together. */
+/** Yields compressed frames: packed pages as they are, and neighbouring small ones together. */
 async function* framesOf(pages: readonly RawPage[]): AsyncGenerator<Uint8Array> {
   let small: Uint8Array[] = [];
   let bytes = 0;
@@ -232,7 +231,7 @@ function extentOf({ ids, timesUs }: TradePage): Extent {
   return { trades: ids.length, firstId: ids[0] ?? -1, lastId, firstUs, lastUs };
 }
 
-/** The extent of all pages together; throws where ids do not ascend or leave the range. */
+/** Returns the extent of all pages; throws if ids do not ascend, or leave the range. */
 function extentOfAll(
   { exchange, product, from, to }: Omit<RawRange, 'firstUs'>,
   pages: readonly RawPage[],

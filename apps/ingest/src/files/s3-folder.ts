@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { S3mini } from 's3mini';
 import { Retry, SpillwayError } from 'spillway';
 import { check, checkNumber, untilAborted } from 'spillway/internal';
-import { ingestError } from '../errors.ts';
+import { type IngestErrorCode, ingestError } from '../errors.ts';
 import {
   byPath,
   checkFolderPath,
@@ -22,23 +22,23 @@ import {
 export interface S3FolderOptions {
   /** The address of the bucket, path style: `https://s3.eu-west-1.amazonaws.com/trades`. */
   readonly endpoint: string;
-  /** Before every path, without slashes at its ends; may be empty, as by default. */
+  /** Prefix of every path, without slashes at its ends. @default none */
   readonly prefix?: string | undefined;
   /** @default 'us-east-1' */
   readonly region?: string | undefined;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** Time that one request may take, in ms; from 1. @default 60,000 */
+  /** Time for one request, in ms, from 1. @default 60,000 */
   readonly requestMsMax?: number | undefined;
   /** Directory for copies and unfinished files. @default the directory for temporary files */
   readonly scratchParent?: string | undefined;
 }
 
 const listMax = 1_000_000;
-/** More than that goes in parts, as one request for all of it might be too large. */
+/** Part size of multipart uploads, for files above it. */
 const partBytes = 8 * 2 ** 20;
 
-/** A bucket of an S3-compatible server: one request makes a file, whole or not at all. */
+/** A bucket of an S3-compatible server, where uploads are atomic. */
 export class S3Folder implements Folder {
   readonly place: string;
   readonly scratch: string;
@@ -87,8 +87,8 @@ export class S3Folder implements Folder {
   }
 
   /**
-   * Atomic where the server knows `If-None-Match`; where it does not, two who create the same file
-   * in the same moment may both believe they did, so they must hold a lease.
+   * Atomic if the server supports `If-None-Match`. Otherwise two processes may both succeed in
+   * creating the same file at the same moment, so they must hold a lease.
    */
   async create(path: string, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean> {
     const exists = (key: string) => this.#bucket.objectExists(key);
@@ -101,13 +101,13 @@ export class S3Folder implements Folder {
       } catch (error) {
         const status = statusOf(error);
         if (status === 409 || status === 412) return false;
-        // Older servers take the condition for a wrong request.
+        // Older servers do not support the condition.
         if (status !== 404 && status !== 501) throw error;
         await this.#bucket.putObject(key, bytes);
         return true;
       }
     };
-    // Not repeated: the second attempt would meet the file of the first, whose answer was lost.
+    // Not repeated: if only the answer was lost, a second attempt would find the file.
     return await this.#ask(path, put, signal, 1);
   }
 
@@ -125,7 +125,7 @@ export class S3Folder implements Folder {
   }
 
   async hold(path: string, signal?: AbortSignal): Promise<HeldFile> {
-    // The same path below a directory of its own: readers take columns from the directory names.
+    // Keeps the path below its own directory, as readers take columns from directory names.
     const own = join(this.scratch, randomUUID());
     const copy = join(own, path);
     const discard = () => rm(own, { recursive: true, force: true });
@@ -184,7 +184,7 @@ export class S3Folder implements Folder {
     return ingestError('FOLDER_MISSING', `${this.place}/${path}: there is no such file`);
   }
 
-  /** Each request may be repeated: it says where the file goes, and all of what is in it. */
+  /** Runs a request with retries; requests are idempotent. */
   async #ask<T>(
     path: string,
     request: (key: string) => Promise<T>,
@@ -207,18 +207,18 @@ export class S3Folder implements Folder {
   #error(path: string, error: unknown): unknown {
     if (error instanceof SpillwayError) return error;
     const status = statusOf(error);
-    const code = {
-      403: 'FOLDER_READ_ONLY',
-      404: 'FOLDER_MISSING',
-      507: 'FOLDER_FULL',
-    } as const;
-    const isKnown = status === 403 || status === 404 || status === 507;
     const isBusy = status === undefined || status === 429 || status >= 500;
-    const kind = isKnown ? code[status] : isBusy ? 'FOLDER_UNREACHABLE' : 'FOLDER_FAILED';
+    const code = codes[status ?? 0] ?? (isBusy ? 'FOLDER_UNREACHABLE' : 'FOLDER_FAILED');
     const why = error instanceof Error ? error.message : String(error);
-    return ingestError(kind, `${this.place}/${path}: ${why}`, { cause: error });
+    return ingestError(code, `${this.place}/${path}: ${why}`, { cause: error });
   }
 }
+
+const codes: Readonly<Record<number, IngestErrorCode>> = {
+  403: 'FOLDER_READ_ONLY',
+  404: 'FOLDER_MISSING',
+  507: 'FOLDER_FULL',
+};
 
 function statusOf(error: unknown): number | undefined {
   const status = error instanceof Error && 'status' in error ? error.status : undefined;

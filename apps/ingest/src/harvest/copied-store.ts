@@ -1,13 +1,13 @@
 import type { Store, StoreChange } from 'spillway';
 import { ingestError } from '../errors.ts';
 
-/** Name of the record that a store has which was copied: the address of the other store. */
+/** Name of the record that marks a store as copied; its value is the address of the copy. */
 export const copiedTo = 'ingest/copied-to';
 
-/** A condition that makes the store refuse a commit once it has been copied. */
+/** A condition that makes a store refuse commits once it has been copied. */
 export const notCopied: StoreChange = { name: copiedTo, ifVersion: 0, checkOnly: true };
 
-/** Refuses a store that was copied: its checkpoints are older than those of the other one. */
+/** Refuses a store that was copied: the copy has newer checkpoints. */
 export async function refuseCopied(store: Store, signal?: AbortSignal): Promise<void> {
   const { records } = await store.read([copiedTo], { signal });
   const [mark] = records;

@@ -7,13 +7,13 @@ import { type Item, pageOf, type TradePage } from '../connectors/page.ts';
 export interface FeedOptions {
   readonly form: FeedForm;
   readonly products: readonly string[];
-  /** Trades kept of all products together; the oldest go first. @default 100_000 */
+  /** Trades buffered for all products together; the oldest are dropped first. @default 100_000 */
   readonly tradesMax?: number | undefined;
-  /** Bytes of one message; a longer one ends the connection. @default 1_048_576 */
+  /** Largest message in bytes; a longer one ends the connection. @default 1_048_576 */
   readonly bytesMax?: number | undefined;
-  /** Time without any message after which the connection is made anew, in ms. @default 15_000 */
+  /** Time without a message after which to reconnect, in ms. @default 15_000 */
   readonly silenceMs?: number | undefined;
-  /** The longest wait after the first failed connection, in ms; it doubles. @default 500 */
+  /** Longest wait after the first failure, in ms; doubles with each further one. @default 500 */
   readonly backoffMs?: number | undefined;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
@@ -25,50 +25,50 @@ export interface FeedStats {
   readonly state: 'connecting' | 'open' | 'waiting' | 'closed';
   readonly url: string;
   readonly connections: number;
-  /** Trades that came, each once. */
+  /** Trades received, without duplicates. */
   readonly trades: number;
   readonly duplicates: number;
-  /** Ids that the feed has jumped over: the REST API is asked for them. */
+  /** Ids that the feed has skipped; they are fetched from the REST API. */
   readonly missed: number;
-  /** Trades that were given up for newer ones before they were committed or compared. */
+  /** Trades dropped to make room before they were committed or compared. */
   readonly dropped: number;
-  /** Trades of products nobody asked for, of a time in the future, or of an id far beyond. */
+  /** Trades of other products, with a time in the future, or with an implausibly high id. */
   readonly refused: number;
   /** UNIX time in milliseconds; undefined before the first message. */
   readonly lastMessageAt: number | undefined;
-  /** Reason of the last failure, until a subscription succeeds. */
+  /** Message of the last failure, until a subscription succeeds. */
   readonly error: string | undefined;
 }
 
 const backoffMsMax = 30_000;
-/** A connection that has lived so long, or brought a trade, was a good one, in ms. */
+/** A connection that lasts this long, in ms, or brings a trade, resets the backoff. */
 const steadyMs = 30_000;
-/** A server has so long to answer the closing of a connection, in ms. */
+/** Time that a server has to answer a close frame, in ms. */
 const closeMs = 1_000;
-/** A trade of a later time than that is not believed; clocks may differ by so much, in ms. */
+/** Largest plausible clock difference, in ms: trades further in the future are refused. */
 const futureMsMax = 60_000;
-/** An id that the REST API has not reached after so long is not believed, in ms. */
+/** Time that the REST API has to reach an id before the id is taken for wrong, in ms. */
 const doubtMs = 60_000;
-/** A subscription of more products is sent in several messages. */
+/** Symbols of one subscription message. */
 const symbolsPerMessage = 100;
 
-/** Trades of one product that came by the feed, the newest ones. */
+/** The newest trades of one product. */
 class FeedBuffer {
-  /** By id, in the order in which they came; `at` is UNIX time in ms. */
+  /** By id, in order of arrival; `at` is UNIX time in ms. */
   readonly trades = new Map<number, { readonly trade: Item; readonly at: number }>();
-  /** The highest id of a trade, and the highest that was told without its trade; -1 for none. */
+  /** The highest id of a trade, and the highest id announced by a heartbeat; -1 for none. */
   newest = -1;
   head = -1;
-  /** UNIX time in ms at which the head was told. */
+  /** UNIX time in ms at which `head` was announced. */
   headAt = 0;
   /** UNIX time of the subscription of this connection; undefined while there is none. */
   subscribedAt: number | undefined;
 }
 
 /**
- * Receives the trades of an exchange as they happen. It proves nothing: it may lose, repeat and
- * reorder trades, and be away; {@link LiveTrades} commits what continues the ledger, and the REST
- * API gives the rest. It never waits for anybody: what there is no room for is dropped.
+ * Receives the trades of an exchange as they happen. A feed may lose, repeat and reorder trades, so
+ * {@link LiveTrades} commits only those that continue the ledger, and the REST API fills the rest.
+ * The feed applies no back-pressure: trades beyond the buffer are dropped.
  */
 export class Feed {
   readonly #options: FeedOptions;
@@ -106,22 +106,22 @@ export class Feed {
     };
   }
 
-  /** The newest id that the feed has told; -1 for none. */
+  /** The highest id received or announced; -1 for none. */
   newest(product: string): number {
     const { newest, head } = this.#buffers.get(product) ?? { newest: -1, head: -1 };
     return Math.max(newest, head);
   }
 
-  /** Frees the room of trades below that id: they are committed and compared. */
+  /** Removes trades below the id, once they are committed and compared. */
   forget(product: string, below: number): void {
     const trades = this.#buffers.get(product)?.trades;
     for (const id of trades?.keys() ?? []) if (id < below) trades?.delete(id);
   }
 
   /**
-   * Forgets ids beyond what the REST API has, if they came a while ago and nothing leads to them:
-   * one wrong id would else stay the newest until it is overtaken. `next` is the first id that the
-   * REST API does not have.
+   * Removes ids above those of the REST API that came a while ago and do not follow on from it. One
+   * wrong id would otherwise count as the newest until real ids have passed it. `next` is the first
+   * id that the REST API does not have.
    */
   doubt(product: string, next: number): void {
     const buffer = this.#buffers.get(product);
@@ -143,17 +143,17 @@ export class Feed {
     this.#counts.missed = Math.max(0, this.#counts.missed - (newest - highest - 1));
   }
 
-  /** UNIX time since which trades of the product come without a break; undefined if they do not. */
+  /** UNIX time of the current subscription; undefined while there is none. */
   subscribedAt(product: string): number | undefined {
     return this.#buffers.get(product)?.subscribedAt;
   }
 
-  /** UNIX time at which a trade came; undefined if it is not here. */
+  /** UNIX time at which a trade arrived; undefined if it is not in the buffer. */
   heardAt(product: string, id: number): number | undefined {
     return this.#buffers.get(product)?.trades.get(id)?.at;
   }
 
-  /** Counts the ids from that one on that are here without a hole, up to `max`. */
+  /** Counts the consecutive ids in the buffer, beginning at `id`, up to `max`. */
   runAt(product: string, id: number, max: number): number {
     const trades = this.#buffers.get(product)?.trades;
     let count = 0;
@@ -161,7 +161,7 @@ export class Feed {
     return count;
   }
 
-  /** The trades from one id to before another that are here, in order of id. */
+  /** Returns the buffered trades with ids from `from` to below `to`, by id. */
   page(product: string, from: number, to: number): TradePage {
     const trades = this.#buffers.get(product)?.trades;
     const found: Item[] = [];
@@ -172,7 +172,7 @@ export class Feed {
     return pageOf(found);
   }
 
-  /** Connects again and again until the signal aborts. */
+  /** Connects, and reconnects with backoff, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { form, products, clock, random, backoffMs = 500 } = this.#options;
     while (!signal.aborted) {
@@ -196,7 +196,7 @@ export class Feed {
     this.#state = 'closed';
   }
 
-  /** Rejects when the connection has ended, with the reason. */
+  /** Holds one connection; rejects with the reason when it ends. */
   async #connect(signal: AbortSignal): Promise<never> {
     const { form, clock, silenceMs = 15_000, bytesMax: maxPayload = 2 ** 20 } = this.#options;
     const { promise: ended, reject } = Promise.withResolvers<never>();
@@ -236,7 +236,7 @@ export class Feed {
       return await untilAborted(ended, signal);
     } finally {
       timer?.[Symbol.dispose]();
-      // What a server that closes slowly still says is not said by the next connection.
+      // Late messages of a closing connection must not count for the next one.
       socket.removeAllListeners('message');
       socket.close();
       if (socket.readyState !== WebSocket.CLOSED) {
@@ -288,7 +288,7 @@ export class Feed {
     const trade = this.#options.form.line(value);
     const { id } = trade;
     const now = this.#options.clock.now();
-    // The clock stands still while the machine sleeps, and keeps a time that is set right later.
+    // `clock` stands still while the machine sleeps, and ignores corrections of the system's time.
     const latestMs = Math.max(now, Date.now()) + futureMsMax;
     const isFuture = Number(trade.us) / 1000 > latestMs;
     if (buffer === undefined || isFuture) {
@@ -314,7 +314,7 @@ export class Feed {
   }
 }
 
-/** Ends early, and without a complaint, when the signal aborts. */
+/** Waits; returns early, without an error, when the signal aborts. */
 export async function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0) return;
   using limit = deadline(clock, ms, signal);

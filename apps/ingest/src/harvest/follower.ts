@@ -7,16 +7,16 @@ import type { Transformed, Transformer } from './transformer.ts';
 
 export interface FollowerOptions {
   readonly products: readonly string[];
-  /** Fetches what is new, in slices. */
+  /** Fetches new trades from the REST API, in slices. */
   readonly harvester: Harvester;
-  /** Asks again for what is noted as missing. */
+  /** Fetches the gaps of the ledger again. */
   readonly filler: Harvester;
   readonly transformer: Transformer;
-  /** The feed of the exchange. @default none: the exchange is asked in each round */
+  /** The feed of the exchange. @default none: each round polls the REST API */
   readonly live?: LiveTrades | undefined;
-  /** Joins small raw files, from time to time and between two looks. @default nothing */
+  /** Joins small raw files; called between two rounds. @default does nothing */
   readonly joinRaw?: ((signal: AbortSignal) => Promise<void>) | undefined;
-  /** Called when the table has changed. @default nothing */
+  /** Called when the table has changed. @default does nothing */
   readonly onTable?: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly clock: Clock;
 }
@@ -27,36 +27,37 @@ export interface FollowerStats {
   readonly requests: number;
   /** Last change of the table; undefined before the first. */
   readonly transformed: Transformed | undefined;
-  /** Last failure, until it goes well again. */
+  /** Messages of the last failures, until the work succeeds again. */
   readonly error: string | undefined;
   readonly products: readonly ProductOutcome[];
-  /** UNIX time in ms of the last round that went well for any product; undefined before. */
+  /** UNIX time in ms of the last round that succeeded for any product; undefined before. */
   readonly succeededAt: number | undefined;
-  /** UNIX time in ms up to which no product is known to lack anything; undefined before. */
+  /** UNIX time in ms up to which all products are complete; undefined until it is known. */
   readonly completeTo: number | undefined;
   readonly feed: LiveStats | undefined;
-  /** Figures of the round that is under way. */
+  /** Figures of the current round. */
   readonly harvest?: Harvester['stats'];
 }
 
-/** A trade of a busy day is written three times: as it comes, with 64 others, with 64 of those. */
+/** Files that are joined into one. So a trade of a busy day is written three times. */
 const joinsFrom = 64;
-/** From one look at the exchange to the next, where there is no feed, in milliseconds. */
+/** Period of polling the REST API where there is no feed, in ms. */
 const pollMs = 2_000;
-/** From one change of the table to the next, in milliseconds. */
+/** Period of table updates, in ms. */
 const transformMs = 15_000;
-/** From one try to fill gaps to the next, in milliseconds. */
+/** Period of attempts to fill gaps, in ms. */
 const fillMs = 600_000;
-/** From one joining of raw files to the next, in milliseconds. */
+/** Period of joining raw files, in ms. */
 const joinMs = 120_000;
-/** From one look for the first trades to the next, in milliseconds. */
+/** Period of looking for the first trades, in ms. */
 const firstMs = 500;
-/** From one look whether the feed needs the REST API to the next, in milliseconds. */
+/** Period of looking whether a product needs the REST API besides its feed, in ms. */
 const feedMs = 250;
 
 /**
- * Keeps products up to date until it is stopped; what fails is tried again in the next round. What
- * is committed when it stops comes into the table when anybody brings that up to date.
+ * Keeps products up to date until it is stopped; a round that fails is repeated. Trades that were
+ * committed shortly before it stops are put into the table by the next `follow`, `run` or
+ * `transform`.
  */
 export class Follower {
   readonly #options: FollowerOptions;
@@ -65,7 +66,7 @@ export class Follower {
   readonly #errors = new Map<string, string>();
   #tradesInTable = 0;
   #succeededAt: number | undefined;
-  /** By product: the beginning of its last round that has fetched everything. */
+  /** By product: UNIX time at which its last complete round began. */
   readonly #doneAt = new Map<string, number>();
   #filledAt: number;
   #joinedAt: number;
@@ -104,7 +105,7 @@ export class Follower {
     return Number.isFinite(earliest) ? earliest : undefined;
   }
 
-  /** Of each product the outcome that is further on: that of the REST API or that of the feed. */
+  /** The outcome of each product, by the REST API or by the feed, whichever is further. */
   get #outcomes(): readonly ProductOutcome[] {
     const { harvester, live } = this.#options;
     const fed = new Map(live?.harvester.outcomes.map((one) => [one.product, one]));
@@ -116,7 +117,7 @@ export class Follower {
     });
   }
 
-  /** Harvests and brings the table up to date side by side: neither waits for the other. */
+  /** Harvests and updates the table concurrently: neither waits for the other. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const transforming = async (): Promise<void> => {
@@ -150,7 +151,7 @@ export class Follower {
     }
   }
 
-  /** Asks the REST API for what is new; true if more is left to fetch at once. */
+  /** Fetches new trades of these products; true if more is left to fetch at once. */
   async #round(products: readonly string[], signal: AbortSignal): Promise<boolean> {
     const { harvester, live, clock } = this.#options;
     const startedAt = clock.now();
@@ -166,7 +167,7 @@ export class Follower {
     return again.length > 0;
   }
 
-  /** Fills gaps and joins raw files, each from time to time. */
+  /** Fills gaps and joins raw files, each when its period has passed. */
   async #keepHouse(signal: AbortSignal): Promise<void> {
     const { products, filler, clock } = this.#options;
     const now = clock.now();

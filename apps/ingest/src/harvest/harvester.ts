@@ -30,22 +30,22 @@ import { TradeSink } from './trade-sink.ts';
 /** The bucket of a process, or one that it shares with others. */
 type AnyBucket = Pick<SharedBucket, 'take' | 'slow'> & { readonly stats: BucketStats<string> };
 
-/** From one look in the store for a pause that others have noted or ended to the next, in ms. */
+/** Period of reading the pause from the store, where other processes may change it, in ms. */
 const pauseReadMs = 5_000;
 
-/** The pause of an exchange that has asked for a long one, for all processes and later runs. */
+/** A long pause that an exchange has asked for; it holds for all processes and later runs. */
 export class LongPause {
   readonly #store: Store;
   readonly #name: string;
   readonly #clock: Clock;
   readonly #msMax: number;
-  /** False if the store could not be told of the last pause. */
+  /** The last commit of a pause; resolves with false if it failed. */
   #noting: Promise<unknown> = Promise.resolve();
   #readAt = -Infinity;
   /** UNIX time in milliseconds; 0 for none. */
   until = 0;
 
-  /** Pauses up to `msMax` milliseconds are none of its matter. */
+  /** Pauses of up to `msMax` milliseconds are left to the bucket. */
   constructor(store: Store, name: string, clock: Clock, msMax: number) {
     this.#store = store;
     this.#name = `pause/${name}`;
@@ -53,20 +53,20 @@ export class LongPause {
     this.#msMax = msMax;
   }
 
-  /** Reads what an earlier run or another process has noted. */
+  /** Reads the pause of an earlier run or of another process. */
   async load(signal?: AbortSignal): Promise<void> {
     this.#readAt = this.#clock.now();
     const noting = this.#noting;
     if ((await noting) === false) return;
     const { now, records } = await this.#store.read([this.#name], { signal });
-    // What was noted here meanwhile is newer.
+    // A pause that was noted here meanwhile is newer.
     if (noting !== this.#noting) return;
     const { expiresAt } = records[0] ?? {};
-    // By the time of the store: the clock that noted the pause may have been ahead.
+    // By the store's clock: that of the process that noted the pause may be wrong.
     this.until = expiresAt === undefined ? 0 : this.#clock.now() + expiresAt - now;
   }
 
-  /** Notes a long pause in the store; false if it is not a long one. */
+  /** Writes a long pause to the store; returns false for a short one. */
   note(ms: number): boolean {
     if (ms <= this.#msMax) return false;
     this.until = this.#clock.now() + ms;
@@ -75,7 +75,7 @@ export class LongPause {
     return true;
   }
 
-  /** Refuses while there is a pause; what others have noted or ended is known at the next call. */
+  /** Throws during a pause. Changes by other processes are read in the background. */
   check(): void {
     if (this.#clock.now() - this.#readAt >= pauseReadMs) void this.load().catch(() => {});
     if (this.until <= this.#clock.now()) return;
@@ -91,13 +91,13 @@ export class LongPause {
     await this.#store.commit([{ name: this.#name }]);
   }
 
-  /** Resolves when all that was noted is in the store. */
+  /** Resolves when the last pause is in the store. */
   async settled(): Promise<void> {
     await this.#noting;
   }
 }
 
-/** A bucket that counts what is taken, and gives no more than so many tokens in all. */
+/** A bucket that counts its tokens, and refuses more than `max` in all. */
 export class QuotaBucket implements AnyBucket {
   readonly #bucket: AnyBucket;
   readonly #max: number;
@@ -137,7 +137,7 @@ export class QuotaBucket implements AnyBucket {
   }
 }
 
-/** Settings of a harvest; those left out have the defaults of `Harvest`, 80 MB may wait. */
+/** Settings of a harvest; the defaults are those of `Harvest`, and 80 for `waitingMbMax`. */
 type Tuning = Partial<
   Pick<Settings, 'mode' | 'workers' | 'chunkConcurrency' | 'gapsMax' | 'waitingMbMax'>
 >;
@@ -145,49 +145,48 @@ type Tuning = Partial<
 export interface HarvesterOptions extends Context, Tuning {
   readonly connector: Connector;
   readonly bucket: QuotaBucket;
-  /** The connector shows a feed: its trades are to be compared. @default false */
+  /** True if the connector reads a feed, whose trades REST has to confirm. @default false */
   readonly isFeed?: boolean | undefined;
   readonly breaker: Pick<SharedBreaker, 'run'> & { readonly stats: { readonly state: string } };
-  /** Time for which a page waits for a fuller batch, in ms. @default 5,000 */
+  /** Time that a page may wait for a fuller batch, in ms. @default 5,000 */
   readonly batchMsMax?: number | undefined;
 }
 
 export interface HarvestRequest extends Wish {
   readonly products: readonly string[];
-  /** Asks again for what is noted as missing, and for nothing else. @default false */
+  /** Fetches only the gaps of the ledger. @default false */
   readonly fillsGaps?: boolean | undefined;
 }
 
-/** One raw file for about so many pages: a hundred are 13 MB of lines. */
+/** Pages of one raw file, at most: a hundred are 13 MB of lines. */
 const batchPages = 100;
 /**
- * Pages that wait for an earlier one: of an exchange these are 70 MB. At 50 a second 1,500 come
- * while one is late by 30 s; with 500 the rate was 73 % (answers in 3 s on average, 2026-11).
+ * Pages that may wait for an earlier one; packed pages of an exchange take 70 MB then. At 50
+ * requests a second 1,500 pages arrive while one is 30 s late. With room for 500 only 73 % of the
+ * rate was used (answers in 3 s on average, 2026-11).
  */
 const windowMax = 2_000;
 
-/** Brings products up to date, and tells how each fares. */
+/** Brings products up to date, and keeps the outcome of each. */
 export class Harvester {
   readonly runId: string = randomUUID();
   readonly #options: HarvesterOptions;
   readonly #request: HarvestRequest;
   readonly #sink: TradeSink;
   readonly #harvest: Harvest<RawPage, TradePosition>;
-  readonly #bucket: QuotaBucket;
   readonly #tallies = new Map<string, ProductTally>();
 
   constructor(options: HarvesterOptions, request: HarvestRequest) {
-    const { connector, store, breaker, mode, clock, random } = options;
+    const { connector, store, bucket, breaker, mode, clock, random } = options;
     const { workers, chunkConcurrency, leaseMs, batchMsMax = 5_000, gapsMax } = options;
     const { waitingMbMax = 80 } = options;
     this.#options = options;
     this.#request = request;
-    this.#bucket = options.bucket;
     this.#sink = new TradeSink(options, this.runId);
     this.#harvest = new Harvest<RawPage, TradePosition>({
       sink: this.#sink,
       store,
-      bucket: this.#bucket,
+      bucket,
       breaker,
       mode,
       leaseMs,
@@ -206,13 +205,13 @@ export class Harvester {
     for (const product of request.products) this.#tallies.set(product, new ProductTally(product));
   }
 
-  /** Figures of `Harvest` for the round that is under way. */
+  /** Figures of `Harvest` for the current round. */
   get stats(): HarvestStats<TradePosition> {
     return this.#harvest.stats;
   }
 
   get requests(): number {
-    return this.#bucket.taken;
+    return this.#options.bucket.taken;
   }
 
   /** Trades committed so far. */
@@ -220,7 +219,7 @@ export class Harvester {
     return this.#sink.trades;
   }
 
-  /** Progress of each product, in the order they were asked for. */
+  /** Progress of each product, in the order of the request. */
   get outcomes(): readonly ProductOutcome[] {
     const { connector } = this.#options;
     return [...this.#tallies.values()].map((tally) => {
@@ -232,7 +231,7 @@ export class Harvester {
     });
   }
 
-  /** Plans what would be fetched; nothing is locked or written. */
+  /** Plans a harvest without locking or writing anything. */
   async plan(signal: AbortSignal): Promise<readonly ProductPlan[]> {
     const plans = await Promise.all(
       this.#request.products.map((product) => this.#plan(product, true, signal)),
@@ -240,10 +239,10 @@ export class Harvester {
     return plans.filter((plan) => plan !== undefined);
   }
 
-  /** Round after round until no product is behind by more than a page. */
+  /** Runs rounds until no product is behind by more than a page. */
   async run(signal: AbortSignal): Promise<readonly ProductOutcome[]> {
     let products = this.#request.products;
-    while (products.length > 0 && !signal.aborted && !this.#bucket.isSpent) {
+    while (products.length > 0 && !signal.aborted && !this.#options.bucket.isSpent) {
       products = await this.round(products, signal);
     }
     for (const product of products) {
@@ -252,7 +251,7 @@ export class Harvester {
     return this.outcomes;
   }
 
-  /** Harvests what these lack now; gives those that are to be looked at again. */
+  /** Harvests new trades of these products once; returns those that need another round. */
   async round(products: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
     const plans = new Map<string, ProductPlan>();
     await Promise.all(
@@ -299,11 +298,11 @@ export class Harvester {
   ): HarvestSource<RawPage, TradePosition> {
     this.#sink.add(plan.name, plan);
     const pageAt = (position: TradePosition) =>
-      // With the last request made, what is on its way is still delivered.
-      this.#bucket.isSpent ? undefined : source.pageAt(position);
+      // After the last permitted request, pages in flight are still delivered.
+      this.#options.bucket.isSpent ? undefined : source.pageAt(position);
     const fetch: HarvestSource<RawPage, TradePosition>['fetch'] = async (page, signal) => {
       const answer = await source.fetch(page, signal);
-      // Trades of pages by time may have to change places before they are packed.
+      // Pages by time may have to be sorted by id, so they cannot be packed yet.
       const { hasDenseIds } = this.#options.connector;
       const rows = hasDenseIds ? await Promise.all(answer.rows.map(packedPage)) : answer.rows;
       return { ...answer, rows, bytes: rows.reduce((sum, page) => sum + bytesOf(page), 0) };
@@ -318,7 +317,7 @@ export class Harvester {
     return { ...connector.source(plan.product, range, plan.name), pageAt: () => undefined };
   }
 
-  /** True if the product is to be looked at again. */
+  /** Notes the outcome of a product; true if it needs another round. */
   async #settle(
     plan: ProductPlan,
     outcome: HarvestOutcome<TradePosition>,
@@ -328,7 +327,7 @@ export class Harvester {
     const checkpoint = this.#sink.checkpoints.get(plan.name);
     if (checkpoint !== undefined) tally.note(checkpoint);
     const code = outcome.error instanceof SpillwayError ? outcome.error.code : undefined;
-    // Another process has ended a full refresh: what it made is to be continued.
+    // Another process has finished a full refresh: the next round continues its result.
     if (code === 'GENERATION_REPLACED') return true;
     if (code === 'STORE_UNREACHABLE' && tally.tryAgain()) return true;
     const cause = Object(Object(outcome.error).cause);
@@ -336,8 +335,11 @@ export class Harvester {
     else if (code === 'BUDGET_SPENT') tally.end('max_requests');
     else if (outcome.status === 'stopped') tally.end('interrupted');
     else if (outcome.status === 'skipped') tally.end('locked_by_another_worker');
+    // The message of the cause has no JSON of a cursor in it.
+    else if (code === 'HARVEST_REFUSED' && plan.isOpen) tally.fail(outcome.error, cause.message);
     else if (outcome.status === 'failed') tally.fail(outcome.error);
-    else if (this.#bucket.isSpent && tally.outcome.nextId < plan.to) tally.end('max_requests');
+    else if (this.#options.bucket.isSpent && tally.outcome.nextId < plan.to)
+      tally.end('max_requests');
     else if (this.#request.fillsGaps || plan.pages <= 1) return this.#finish(plan, signal);
     else if (plan.isOpen && tally.outcome.nextId < plan.to) return this.#finish(plan, signal);
     else return true;
@@ -345,8 +347,8 @@ export class Harvester {
   }
 
   /**
-   * Nothing is left to fetch: a full refresh takes the place of what was there before. Whether the
-   * product is to be looked at again.
+   * Ends a product that has nothing left to fetch; a full refresh then replaces the old history.
+   * True if the product needs another round.
    */
   async #finish(plan: ProductPlan, signal: AbortSignal): Promise<boolean> {
     const tally = this.#tallies.get(plan.product) as ProductTally;
@@ -355,13 +357,13 @@ export class Harvester {
       const checkpoint = await ledger.checkpoint(plan, signal);
       if (checkpoint !== undefined) tally.note(checkpoint);
       const compare: Parameters<typeof ledger.swap>[1] = (built, before) => {
-        // Records that are gone at the source, or came twice, are no loss.
+        // Where only the answers tell the end, fewer records than before are no loss.
         if (!plan.isOpen) compareRefresh(plan, built, before);
       };
       if (this.#request.fullRefresh) await ledger.swap(plan, compare, signal);
       tally.end();
     } catch (error) {
-      // The harvest beside it is a little further on.
+      // The harvest of the old history went on meanwhile and is further.
       if (Object(error).code === 'REFRESH_BEHIND' && tally.tryAgain()) return true;
       tally.fail(error);
     }
@@ -369,7 +371,7 @@ export class Harvester {
   }
 }
 
-/** Refuses to replace a history by a shorter one. */
+/** Refuses to replace a history by one that ends earlier or has larger gaps. */
 function compareRefresh(
   plan: ProductPlan,
   built: ProductCheckpoint,

@@ -14,49 +14,49 @@ import { ingestError } from '../errors.ts';
 import type { Folder, FolderFile } from '../files/folder.ts';
 import { type RawEntry, type RawFile, rawFilesOf } from '../files/raw-file.ts';
 
-/** Progress of one generation of a product, as it is stored. */
+/** The stored progress of one generation of a product. */
 export interface ProductCheckpoint {
   readonly harvest: HarvestCheckpoint<TradePosition>;
-  /** Position at which it began when there was nothing yet. */
+  /** Position at which the history begins. */
   readonly begin: TradePosition;
-  /** Address that its records came from; checkpoints of earlier programs have none. */
+  /** Address that the records came from; checkpoints of older programs have none. */
   readonly address?: string;
   /** Trades committed so far. */
   readonly trades: number;
   /** The highest id committed; 0 for none. */
   readonly highestId: number;
-  /** Gaps that somebody has looked at and accepted: nothing is there to be fetched. */
+  /** Gaps that a person has accepted by `ingest gaps accept`; they are not fetched again. */
   readonly accepted?: readonly AcceptedGap[];
-  /** The comparison of the feed's trades with the REST API; undefined if none came by a feed. */
+  /** Progress of comparing the feed with REST; undefined if no trade came by a feed. */
   readonly feed?: FeedProof;
-  /** The run that made it, and when: ISO 8601 in UTC. */
+  /** The run that wrote the checkpoint, and when (ISO 8601 in UTC). */
   readonly runId: string;
   readonly updatedAt: string;
 }
 
-/** A range of positions, from one to before another. */
+/** Positions from `from` to below `to`. */
 export type AcceptedGap = { readonly from: TradePosition; readonly to: TradePosition };
 
-/** Trades that came by a feed, and what the REST API says of them. */
+/** The comparison of a feed's trades with the REST API. */
 export interface FeedProof {
-  /** Ids that are not compared yet, from one to before another; equal if all are compared. */
+  /** Ids not compared yet, from `from` to below `to`; both are equal if none is left. */
   readonly from: number;
   readonly to: number;
-  /** Number of trades that the REST API told otherwise, and the first of them in words. */
+  /** Number of trades that differ from REST, and a description of the first. */
   readonly contradicted: number;
   readonly contradiction: string | null;
 }
 
-/** Grows when a program of before could misread what is stored. */
+/** Increased when an older program could misread the record. */
 const schemaVersion = 1;
 
-/** The record, with its version and a checksum over all of it. */
+/** Makes the record of a checkpoint: with a version, and a checksum over all of it. */
 export function checkpointRecord(checkpoint: ProductCheckpoint): Json {
   const body = { schemaVersion, ...checkpoint } as unknown as { readonly [key: string]: Json };
   return { ...body, checksum: checksumOf(body) };
 }
 
-/** Reads a record; rejects one that is damaged or of a newer program, and never guesses. */
+/** Reads a record; refuses one that is damaged or was written by a newer program. */
 export function readCheckpoint(name: string, record: Json): ProductCheckpoint {
   const isObject = typeof record === 'object' && record !== null && !Array.isArray(record);
   const { checksum, ...body } = (isObject ? record : {}) as { readonly [key: string]: Json };
@@ -80,7 +80,7 @@ function checksumOf(body: Json): string {
   return createHash('sha256').update(canonical(body)).digest('hex');
 }
 
-/** The same text for the same value, in whatever order a database gives back its keys. */
+/** JSON with sorted keys: a database may return them in any order. */
 function canonical(value: Json): string {
   return JSON.stringify(value, (_key, part: Json) => {
     if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
@@ -88,7 +88,7 @@ function canonical(value: Json): string {
   });
 }
 
-/** Generation of a product that counts, and the one that a full refresh is making. */
+/** The generation of a product in use, and the one that a full refresh is building. */
 export interface Generations {
   readonly current: number;
   readonly building: number | undefined;
@@ -103,12 +103,12 @@ export interface ProductGeneration {
 
 const namesMax = 5_000;
 
-/** The name of its source: of its lease and its checkpoint. */
+/** The name of a generation in the names of its lease, checkpoint and ledger. */
 export function sourceName({ exchange, product, generation }: ProductGeneration): string {
   return `${exchange}/${product}/${generation}`;
 }
 
-/** All that the store knows of the products of one exchange: generations, checkpoints, ledger. */
+/** The records of one exchange's products in the store: generations, checkpoints, ledger. */
 export class ProductLedger {
   readonly #store: Store;
   readonly exchange: string;
@@ -118,7 +118,7 @@ export class ProductLedger {
     this.exchange = exchange;
   }
 
-  /** Every exchange or source that anything was ever harvested of. */
+  /** Every exchange or source with a harvested product. */
   static async exchanges(store: Store, signal?: AbortSignal): Promise<readonly string[]> {
     const records = await store.list('generation/', { max: 10_000, signal });
     return [...new Set(records.map(({ name }) => name.split('/')[1] as string))];
@@ -132,7 +132,7 @@ export class ProductLedger {
     return `raw/${source}/${String(commit).padStart(9, '0')}`;
   }
 
-  /** Every product that anything was ever harvested of, by name. */
+  /** Every harvested product, by name. */
   async products(signal?: AbortSignal): Promise<readonly string[]> {
     const prefix = `generation/${this.exchange}/`;
     const records = await this.#store.list(prefix, { max: 10_000, signal });
@@ -143,18 +143,18 @@ export class ProductLedger {
     return generationsOf(await this.#generationRecord(product, signal));
   }
 
-  /** The generation of a product that counts. */
+  /** The generation of a product in use. */
   async current(product: string, signal?: AbortSignal): Promise<ProductGeneration> {
     const { current: generation } = await this.generations(product, signal);
     return { exchange: this.exchange, product, generation };
   }
 
-  /** Notes that there is such a product, so that a listing shows it. */
+  /** Creates the record of a product, so that listings show it. */
   async begin(product: string, signal?: AbortSignal): Promise<Generations> {
     return this.#change(product, (now) => now, signal);
   }
 
-  /** The generation to build by a full refresh, above `after`: one that was begun goes on. */
+  /** Returns the generation that a full refresh builds, above `after`; continues one if begun. */
   async beginRefresh(product: string, signal?: AbortSignal, after = 0): Promise<number> {
     const next = ({ current, building = 0 }: Generations) => {
       return building > after ? building : Math.max(current, after) + 1;
@@ -164,8 +164,9 @@ export class ProductLedger {
   }
 
   /**
-   * From now on what was built counts; whoever still writes to the one before is refused. It is
-   * compared with what it replaces in the same commit: neither can change before it is done.
+   * Puts the generation that was built in the place of the current one, whose writers are refused
+   * from then on. `compare` throws to prevent it. The commit fails if either checkpoint has changed
+   * since the comparison.
    */
   async swap(
     of: ProductGeneration,
@@ -196,7 +197,7 @@ export class ProductLedger {
     }
   }
 
-  /** A condition that makes the store refuse a commit once the product has been swapped. */
+  /** A condition that makes a store refuse commits to a generation that was replaced. */
   async guard(of: ProductGeneration, signal?: AbortSignal): Promise<StoreChange> {
     const name = this.#generationName(of.product);
     const record = await this.#generationRecord(of.product, signal);
@@ -216,7 +217,7 @@ export class ProductLedger {
     return records[0] && readCheckpoint(name, records[0].value);
   }
 
-  /** Notes in the checkpoint that ids were compared, and what came of it. */
+  /** Adds the result of a comparison to the checkpoint. */
   async noteCompared(
     of: ProductGeneration,
     compared: FeedProof,
@@ -225,7 +226,7 @@ export class ProductLedger {
     const change = ({ feed, ...checkpoint }: ProductCheckpoint): ProductCheckpoint | undefined => {
       if (feed === undefined) return undefined;
       const { from, to, contradicted, contradiction } = feed;
-      // A comparison that began later leaves a part before it that nobody has compared.
+      // A comparison of later ids does not cover those before them.
       const next = compared.from <= from ? Math.min(to, Math.max(from, compared.to)) : from;
       const sum = contradicted + compared.contradicted;
       const first = contradiction ?? compared.contradiction;
@@ -234,12 +235,12 @@ export class ProductLedger {
     await this.change(of, change, signal);
   }
 
-  /** Notes in the checkpoint that its records come from another address from now on. */
+  /** Writes a new address of the records to the checkpoint. */
   async noteAddress(of: ProductGeneration, address: string, signal?: AbortSignal): Promise<void> {
     await this.change(of, (checkpoint) => ({ ...checkpoint, address }), signal);
   }
 
-  /** Changes a checkpoint, in one commit that `guard` may bind to a lease. */
+  /** Changes a checkpoint in one commit, which `guard` may bind to a lease. */
   async change(
     of: ProductGeneration,
     change: (checkpoint: ProductCheckpoint) => ProductCheckpoint | undefined,
@@ -257,7 +258,7 @@ export class ProductLedger {
     }
   }
 
-  /** The raw files of a generation, by commit; those after `after` only. */
+  /** The raw files of a generation in order of commit, beginning after the commit `after`. */
   async entries(
     of: ProductGeneration,
     { after = 0, signal }: { readonly after?: number; readonly signal?: AbortSignal } = {},
@@ -270,7 +271,7 @@ export class ProductLedger {
       const names = Array.from({ length }, (_, at) => ProductLedger.ledgerName(source, from + at));
       const { records } = await this.#store.read(names, { signal });
       for (const [at, record] of records.entries()) {
-        // A commit that only noted gaps has no file.
+        // A commit that only added gaps has no file.
         const file = record?.value as RawFile | undefined;
         if (file !== undefined) entries.push({ ...file, ...of, commit: from + at });
       }
@@ -314,7 +315,7 @@ function replaced({ product, generation }: ProductGeneration, by: number): Error
   return ingestError('GENERATION_REPLACED', message);
 }
 
-/** Undefined for one that is damaged: to be replaced is what is left to it. */
+/** Reads a checkpoint; undefined if it is damaged, as a full refresh is the remedy for that. */
 function readable(name: string, record: Json): ProductCheckpoint | undefined {
   try {
     return readCheckpoint(name, record);
@@ -329,7 +330,7 @@ function generationsOf(record: StoredRecord | undefined): Generations {
   return { current: value?.current ?? 1, building: value?.building ?? undefined };
 }
 
-/** Parts that everything works with that changes the ledger; `Ingest` has them. */
+/** Parts needed to change the ledger; `Ingest` has them. */
 export interface Context {
   readonly store: Store;
   readonly folder: Folder;
@@ -341,10 +342,10 @@ export interface Context {
   readonly random: Random;
 }
 
-/** A disk that is busy with our own files is slow, not gone. */
+/** Time to acquire a lease, in ms: a disk that is busy with our own files may be slow. */
 const deadlineMs = 10_000;
 
-/** Takes a lease; rejects with `LEASE_HELD` if somebody else has it and `waits` is not set. */
+/** Takes a lease; unless `waits` is set, rejects with `LEASE_HELD` if another process has it. */
 export async function takeLease(
   { store, leaseMs: ttlMs, clock, random }: Context,
   name: string,
@@ -354,7 +355,7 @@ export async function takeLease(
   return await Lease.acquire({ store, name, ttlMs, deadlineMs, waits, clock, random, signal });
 }
 
-/** Takes the lease under which a generation of a product is harvested. */
+/** Takes the lease for harvesting a generation. */
 export async function takeProduct(
   of: ProductGeneration,
   context: Context,
@@ -364,8 +365,8 @@ export async function takeProduct(
 }
 
 /**
- * Accepts the gaps of a generation: they are neither asked for again nor told as missing. It takes
- * the lease of the product for a moment. Gives how many they were.
+ * Accepts the gaps of a generation, so that they are neither fetched again nor reported. It holds
+ * the lease of the product meanwhile. Returns the number of gaps.
  */
 export async function acceptGaps(
   of: ProductGeneration,
@@ -384,9 +385,8 @@ export async function acceptGaps(
 }
 
 /**
- * Raw files that no line of the ledger names and none ever will: what crashes left. It takes the
- * lease of the product for a moment. Whatever was written under an older lease can not be
- * committed any more.
+ * Lists raw files that crashes left: no line of the ledger names them. It holds the lease of the
+ * product meanwhile, since files written under an older lease cannot be committed any more.
  */
 export async function orphansOf(
   of: ProductGeneration,

@@ -3,11 +3,11 @@ import { type Connector, type Cursor, idOf, type TradePosition } from '../connec
 import type { TradePage } from '../connectors/page.ts';
 import type { Feed } from './feed.ts';
 
-/** Trades so far back may still come when pages are by time, in microseconds. */
+/** Age over the newest trade that a late one may have, where pages are by time, in µs. */
 const backUs = 1_000_000;
 const seenMax = 2_000;
 
-/** The exchange as its feed shows it: only trades that are here, and that continue a position. */
+/** A connector that reads pages from the buffer of a feed: only trades that follow a position. */
 export function liveConnector(connector: Connector, feed: Feed): Connector {
   const { pageSize, start } = connector;
   return {
@@ -41,11 +41,11 @@ export function liveConnector(connector: Connector, feed: Feed): Connector {
   };
 }
 
-/** The cursor with which the REST API is asked for what comes after trades of the feed. */
+/** The cursor with which the REST API continues after these trades of the feed. */
 function cursorAfter({ seen = [], id }: Cursor, page: TradePage): Cursor {
   const sinceUs = Math.max(...page.timesUs) - backUs;
   const recent = [...page.ids].filter((_, at) => Number(page.timesUs[at]) >= sinceUs - 2);
-  // Trades of before that are too old to come again do no harm: they are not asked for.
+  // Older ids may stay in the list: the REST API does not return them again.
   const all = recent.length === page.ids.length ? [...seen, ...recent] : recent;
   const next = Math.max(id, (page.ids.at(-1) as number) + 1);
   return { id: next, since: String(BigInt(sinceUs) * 1000n), seen: all.slice(-seenMax) };

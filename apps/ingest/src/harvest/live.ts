@@ -14,63 +14,63 @@ export interface LiveTradesOptions
   readonly products: readonly string[];
   /** A harvester of `liveConnector`. */
   readonly harvester: Harvester;
-  /** Called with the first trade of a product that the REST API tells otherwise. */
+  /** Called with a description of a product's first trade that differs from REST. */
   readonly onContradiction?: ((message: string) => void) | undefined;
-  /** From one commit of the trades that came by the feed to the next, in ms. @default 700 */
+  /** Period of committing trades of the feed, in ms. @default 700 */
   readonly commitMs?: number | undefined;
-  /** From one comparison of the feed with the REST API to the next, in ms. @default 30_000 */
+  /** Period of comparing the feed with the REST API, in ms. @default 30_000 */
   readonly compareMs?: number | undefined;
-  /** A round of the REST API that takes longer does not hold up the feed, in ms. @default 5,000 */
+  /** Time after which a REST round no longer holds up the feed, in ms. @default 5,000 */
   readonly roundMs?: number | undefined;
+  /** Time to compare the remaining trades at the end, in ms. @default 5,000 */
+  readonly finishMs?: number | undefined;
 }
 
 export interface LiveStats extends FeedStats {
-  /** Trades that the REST API has told too, and with the same content. */
+  /** Trades that REST has confirmed. */
   readonly compared: number;
-  /** Trades that the REST API told otherwise, or not at all. */
+  /** Trades that REST has not, or has with other content. */
   readonly contradicted: number;
-  /** The first of these, in words. */
+  /** Description of the first of these. */
   readonly contradiction: string | undefined;
-  /** Trades of the feed that are committed and not compared yet. */
+  /** Committed trades of the feed that are not compared yet. */
   readonly uncompared: number;
-  /** Products whose trades come by the feed now. */
+  /** Products whose trades come from the feed now. */
   readonly products: readonly string[];
 }
 
-/** The position of a product, as far as this process knows. */
+/** The knowledge of this process about one product. */
 interface ProductState {
   /** The first id that is not committed. */
   nextId: number;
-  /** The checkpoint was read: what processes before have left to compare is known. */
+  /** True once the checkpoint was read, which tells what earlier processes left to compare. */
   isLoaded: boolean;
-  /** Ids committed by the feed and not compared yet, from one to before another. */
+  /** Ids committed from the feed and not compared yet: `compareFrom` to below `compareTo`. */
   compareFrom: number;
   compareTo: number;
-  /** The first id from which on all that came by the feed came to this process. */
+  /** From this id on, trades of the feed were committed by this process. */
   ownFrom: number;
-  /** UNIX time at which the last round of the REST API began; -Infinity before the first. */
+  /** UNIX time at which the last REST round began; -Infinity before the first. */
   askedAt: number;
-  /** That of the last one that went well. */
+  /** UNIX time at which the last complete REST round began. */
   coveredAt: number;
   comparedAt: number;
   isAsking: boolean;
-  /** The last round has not brought it to its end. */
+  /** True if the last round left something to fetch. */
   isLate: boolean;
   isDistrusted: boolean;
 }
 
-/** A hole of the feed is asked for at most so often, in ms. */
+/** Period of REST rounds while the feed has a hole, in ms. */
 const holeMs = 1_000;
-/** Pages compared in one go. */
+/** Pages of one comparison. */
 const pagesMax = 10;
-/** Comparing what is left may take so long when everything has stopped, in ms. */
-const finishMs = 5_000;
 
 /**
- * Joins a feed to the ledger. The feed only moves the head: trades are committed as a page of the
- * REST API would be, as long as each id continues the one before. After a new subscription, at a
- * hole, and from time to time, the REST API is asked: it fills what the feed has missed, and what
- * the feed gave is compared with it. A product that the two disagree on is left to the REST API.
+ * Commits the trades of a feed to the ledger. They are committed like pages of the REST API, as
+ * long as each id follows the one before. The REST API is asked after a new subscription, at a
+ * hole, and periodically: it fills holes, and trades of the feed are compared with it. A product on
+ * which the two differ is harvested by REST only.
  */
 export class LiveTrades {
   readonly #options: LiveTradesOptions;
@@ -119,7 +119,7 @@ export class LiveTrades {
     return this.#options.harvester;
   }
 
-  /** Receives and commits until the signal aborts. */
+  /** Receives and commits trades until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { feed, clock, commitMs = 700 } = this.#options;
     const commit = async (): Promise<void> => {
@@ -133,8 +133,8 @@ export class LiveTrades {
   }
 
   /**
-   * Calls `round` with the products that the REST API is to be asked for now, if there are any:
-   * those with a long way to go last, so that nobody waits for them.
+   * Calls `round` with the products that need the REST API now. Products that are far behind come
+   * last, so that the others do not wait for them.
    */
   async ask(
     round: (products: readonly string[]) => Promise<void>,
@@ -167,7 +167,7 @@ export class LiveTrades {
     }
   }
 
-  /** Notes how far the REST API has brought a product. */
+  /** Notes how far a REST round has come with a product. */
   note(product: string, nextId: number, isDone: boolean): void {
     const state = this.#stateOf(product);
     state.nextId = Math.max(state.nextId, nextId);
@@ -179,14 +179,14 @@ export class LiveTrades {
     if (state.compareFrom === state.compareTo) this.#options.feed.forget(product, state.nextId);
   }
 
-  /** UNIX time in ms up to which all that the feed has told of a product is committed. */
+  /** UNIX time in ms up to which a product's trades of the feed are committed. */
   committedTo(product: string): number {
     const { feed } = this.#options;
     const heardAt = feed.heardAt(product, this.#stateOf(product).nextId);
     return heardAt ?? feed.stats.lastMessageAt ?? -Infinity;
   }
 
-  /** Compares what came by the feed with what the REST API tells, where that is due. */
+  /** Compares trades of the feed with the REST API if a comparison is due. */
   async compare(product: string, signal: AbortSignal): Promise<void> {
     const { connector, clock, compareMs = 30_000 } = this.#options;
     const state = this.#stateOf(product);
@@ -195,14 +195,15 @@ export class LiveTrades {
     if (count >= connector.pageSize || (isDue && count > 0)) await this.#compare(product, signal);
   }
 
-  /** Compares what is left when everything has stopped, for some seconds at most. */
+  /** Compares the remaining trades when everything else has stopped, for `finishMs` at most. */
   async finish(): Promise<void> {
-    using limit = deadline(this.#options.clock, finishMs);
+    const { clock, finishMs = 5_000 } = this.#options;
+    using limit = deadline(clock, finishMs);
     const left = this.#options.products.filter((product) => {
       const { compareFrom, compareTo } = this.#stateOf(product);
       return compareFrom < compareTo;
     });
-    // What cannot be compared now stays noted in the checkpoint.
+    // The checkpoint keeps the ids that cannot be compared now.
     await Promise.all(left.map((one) => this.#compare(one, limit.signal).catch(() => {})));
   }
 
@@ -210,7 +211,7 @@ export class LiveTrades {
     return this.#states.get(product) as ProductState;
   }
 
-  /** True if the feed continues the ledger, and nothing is known to be missing. */
+  /** True if the feed continues the ledger without a known hole. */
   #isLive(product: string): boolean {
     const { feed } = this.#options;
     const { nextId, coveredAt, isDistrusted } = this.#stateOf(product);
@@ -229,8 +230,8 @@ export class LiveTrades {
   }
 
   /**
-   * Commits what continues the ledger, of each product that the REST API is not asked for now: the
-   * two would meet at its lease. An API that hangs has it in its turn for minutes, mostly without.
+   * Commits trades that continue the ledger. A product in a REST round is left out, since both need
+   * its lease, unless the round takes long: then its requests hang, and it mostly has no lease.
    */
   async #commit(signal: AbortSignal): Promise<void> {
     const { feed, products, harvester, clock, roundMs = 5_000 } = this.#options;
@@ -245,7 +246,7 @@ export class LiveTrades {
     for (const product of ready) {
       const state = this.#stateOf(product);
       const { nextId = -1, status } = outcomes.get(product) ?? {};
-      // The REST API is asked what has become of it.
+      // The next REST round finds out how far the ledger is.
       if (status === 'failed') state.coveredAt = -Infinity;
       if (nextId <= state.nextId) continue;
       if (state.compareFrom === state.compareTo) state.compareFrom = state.nextId;
@@ -255,14 +256,14 @@ export class LiveTrades {
     }
   }
 
-  /** Reads from the checkpoint which trades of the feed are still to be compared. */
+  /** Reads from the checkpoint which trades of the feed are not compared yet. */
   async #load(product: string, signal: AbortSignal): Promise<ProductGeneration> {
     const { ledger, onContradiction } = this.#options;
     const of = await ledger.current(product, signal);
     const { feed } = (await ledger.checkpoint(of, signal)) ?? {};
     const state = this.#stateOf(product);
     const { from = 0, to = 0, contradicted = 0, contradiction } = feed ?? {};
-    // Another process has committed some: they are compared as they are stored.
+    // Trades committed by another process are compared as they are in the raw files.
     if (to !== state.compareTo) state.ownFrom = Math.max(to, state.nextId);
     state.compareFrom = from;
     state.compareTo = to;
@@ -301,7 +302,7 @@ export class LiveTrades {
     }
   }
 
-  /** The trades of a range of ids as the raw files have them. */
+  /** Reads the trades of a range of ids from the raw files. */
   async #storedTrades(
     of: ProductGeneration,
     from: number,
@@ -322,8 +323,8 @@ export class LiveTrades {
   }
 
   /**
-   * Compares trades of the feed with a page of the REST API, up to the newest trade in that: the
-   * REST API may be behind the feed, and what it does not have yet is left for the next time.
+   * Compares trades of the feed with a page of the REST API, up to the newest trade of the page.
+   * REST may be behind the feed, so later trades are left for the next comparison.
    */
   async #comparePage(
     product: string,
@@ -336,7 +337,7 @@ export class LiveTrades {
     if (ours.length === 0) return { from, to, ...nothing };
     const firstUs = Math.min(...ours.map(([, { timeUs }]) => timeUs));
     const cursor = { id: from, since: String(BigInt(firstUs - 2) * 1000n), seen: [] };
-    // Also ids after those compared: by them it is known that the REST API has come so far.
+    // Includes ids after those compared: they show how far the REST API is.
     const range = {
       from: connector.hasDenseIds ? from : cursor,
       to: from + connector.pageSize,

@@ -4,14 +4,14 @@ import { replaceFile } from 'spillway/internal';
 import { parse, stringify } from 'yaml';
 import { ingestError } from '../errors.ts';
 
-/** The products to harvest, as a file that people keep. */
+/** The list of products to harvest, as people keep it in a file. */
 export interface Seed {
   readonly productIds: readonly string[];
-  /** Notes that nobody but people reads. */
+  /** Notes for people; the program does not use them. */
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
-/** A file that is not there, or is empty, names no products. */
+/** Reads the list; a missing or empty file names no products. */
 export async function readSeed(path: string): Promise<Seed> {
   let text = '';
   try {
@@ -33,7 +33,7 @@ export async function readSeed(path: string): Promise<Seed> {
   return { productIds: [...new Set(list)], metadata: Object(metadata ?? {}) };
 }
 
-/** Replaces the file whole; folders above it are made. */
+/** Replaces the file atomically; creates its folder. */
 export async function writeSeed(path: string, seed: Seed): Promise<void> {
   const { productIds, metadata } = seed;
   const text = stringify({ product_ids: productIds, metadata });

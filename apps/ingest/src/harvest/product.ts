@@ -9,32 +9,32 @@ import {
   sourceName,
 } from './ledger.ts';
 
-/** Part of every product that is wanted. */
+/** The part of each product's history to harvest. */
 export interface Wish {
-  /** Makes each product anew, beside what is there; the swap comes at the end. @default false */
+  /** Harvests each product anew and replaces the old history at the end. @default false */
   readonly fullRefresh?: boolean | undefined;
-  /** The address is another one than before, and the API there is the same. @default false */
+  /** Accepts another address than before, as the API there is the same. @default false */
   readonly isMoved?: boolean | undefined;
-  /** UNIX time in microseconds: where a product begins that has nothing yet. */
+  /** UNIX time in microseconds at which a new history begins. */
   readonly sinceUs?: bigint | undefined;
-  /** UNIX time in microseconds: trades from then on are left. */
+  /** UNIX time in microseconds before which the harvest ends. */
   readonly untilUs?: bigint | undefined;
-  /** Pages of a product after which the others come again. @default all of them */
+  /** Pages of each product in one round. @default unlimited */
   readonly pagesMax?: number | undefined;
 }
 
-/** Work to be done for one product now. */
+/** The work of one round for one product. */
 export interface ProductPlan extends ProductGeneration {
   readonly name: string;
   readonly begin: TradePosition;
-  /** The first id to fetch, and one above the last; they are the same when there is nothing. */
+  /** The first id to fetch, and one above the last; equal when there is nothing to fetch. */
   readonly from: number;
   readonly to: number;
-  /** Only the answers tell where it ends. */
+  /** True if only the answers tell where the list ends. */
   readonly isOpen: boolean;
-  /** Requests that this takes, if all go well. */
+  /** Requests needed if none fails. */
   readonly pages: number;
-  /** Parts noted as missing. */
+  /** Number of gaps in the ledger. */
   readonly gaps: number;
   /** Trades committed so far. */
   readonly trades: number;
@@ -42,7 +42,7 @@ export interface ProductPlan extends ProductGeneration {
   readonly source: HarvestSource<TradePage, TradePosition> | undefined;
 }
 
-/** Finds where the product stands and what it lacks; a dry plan takes nothing down in the store. */
+/** Finds what a product lacks; a dry plan writes nothing to the store. */
 export async function planProduct(
   product: string,
   { connector, ledger }: { readonly connector: Connector; readonly ledger: ProductLedger },
@@ -51,7 +51,7 @@ export async function planProduct(
 ): Promise<ProductPlan> {
   const { name: exchange, pageSize } = connector;
   const { pagesMax = Infinity } = wish;
-  // Asked first: a product that the exchange does not know leaves no trace here.
+  // Comes first, so that a product unknown to the exchange leaves no record.
   const latest = await latestOf(product, connector, signal);
   if (latest === Infinity && wish.untilUs !== undefined) {
     const why = 'its end is known by the answers only';
@@ -65,7 +65,7 @@ export async function planProduct(
   let checkpoint = await ledger.checkpoint(of, signal);
   if (isElsewhere(checkpoint, connector)) {
     if (wish.fullRefresh) {
-      // What was begun of another address is left, as any history that was replaced.
+      // A refresh that was begun at another address is abandoned.
       if (isDry) of.generation += 1;
       else of.generation = await ledger.beginRefresh(product, signal, of.generation);
       checkpoint = undefined;
@@ -103,7 +103,7 @@ function isElsewhere(checkpoint: ProductCheckpoint | undefined, { address }: Con
   return (checkpoint?.address ?? address) !== address;
 }
 
-/** Two sources must not become one history, and a history that moved must not begin anew. */
+/** The error for a changed address: two APIs must not become one history. */
 function addressChanged(
   product: string,
   checkpoint: ProductCheckpoint | undefined,
@@ -115,7 +115,7 @@ function addressChanged(
   return ingestError('ADDRESS_CHANGED', `${what}; ${remedy} of its own`);
 }
 
-/** The newest id; for a name that it does not know, what to do about it. */
+/** Asks for the newest id; adds a remedy to the error for an unknown product. */
 async function latestOf(
   product: string,
   connector: Connector,
@@ -146,7 +146,7 @@ async function generationOf(
   return fullRefresh ? (building ?? current + 1) : current;
 }
 
-/** A history is only ever continued: what lies before its beginning takes a new one. */
+/** Refuses to begin earlier than the history does: that takes a full refresh. */
 function checkBegin(product: string, wanted: number, begun: number): void {
   if (wanted >= begun) return;
   const message = `${product}: begun at trade ${begun}, and --since asks for ${wanted} on`;
@@ -155,36 +155,36 @@ function checkBegin(product: string, wanted: number, begun: number): void {
 
 export type ProductStatus = 'waiting' | 'running' | 'done' | 'failed' | 'skipped' | 'stopped';
 
-/** Progress of a product, or its end. */
+/** The progress of a product, and how it ended. */
 export interface ProductOutcome {
   readonly product: string;
   readonly status: ProductStatus;
   /** Reason for which it failed, was stopped or was skipped. */
   readonly reason: string | undefined;
-  /** Its code, for a failure that has one. */
+  /** Code of a failure; undefined if it has none. */
   readonly code: string | undefined;
   /** Trades committed by this run. */
   readonly trades: number;
   /** Trades committed by all runs of this generation. */
   readonly tradesInAll: number;
-  /** The first id that is not committed yet. */
+  /** One above the highest committed id. */
   readonly nextId: number;
-  /** One above the newest id that was to be fetched. */
+  /** One above the newest id to fetch. */
   readonly toId: number;
-  /** Parts of the history that are noted as missing. */
+  /** Number of gaps in the ledger. */
   readonly gaps: number;
   readonly generation: number;
 }
 
 const none = { reason: undefined, code: undefined, trades: 0, tradesInAll: 0, nextId: 0, toId: 0 };
 
-/** A store that was away is asked again in so many rounds of a run. */
+/** Rounds of a run that may fail because the store was unreachable. */
 const againMax = 5;
 
-/** Keeps the outcome of one product, over many rounds. */
+/** The outcome of one product over many rounds. */
 export class ProductTally {
   #outcome: ProductOutcome;
-  /** Trades that earlier runs had committed; undefined until that is known. */
+  /** Trades committed by earlier runs; undefined before the first plan. */
   #before: { readonly generation: number; readonly trades: number } | undefined;
 
   #again = 0;
@@ -216,25 +216,26 @@ export class ProductTally {
     });
   }
 
-  /** True if a failure that will pass by itself is worth another round. */
+  /** True if a temporary failure may be repeated once more. */
   tryAgain(): boolean {
     this.#again += 1;
     return this.#again <= againMax;
   }
 
-  /** It has ended without a failure; `reason` says why it was not brought to its end. */
+  /** Ends the product without a failure; `reason` says why it is not complete. */
   end(reason?: 'interrupted' | 'max_requests' | 'locked_by_another_worker'): void {
     const isSkipped = reason === 'locked_by_another_worker';
     this.#set({ status: reason ? (isSkipped ? 'skipped' : 'stopped') : 'done', reason });
   }
 
-  fail(error: unknown): void {
+  /** Ends the product with a failure; `told` replaces the message of the error. */
+  fail(error: unknown, told?: string): void {
     const { message = String(error), code, retryAfterMs = 0 } = Object(error);
     const known = typeof code === 'string' ? code : undefined;
     const seconds = Math.ceil(retryAfterMs / 1000);
-    // The breaker tells what it is, not what to do.
+    // The message of the breaker has no advice.
     const pause = `it has failed again and again, is asked anew in ${seconds} s: run again then`;
-    const reason = code === 'BREAKER_OPEN' ? pause : message;
+    const reason = code === 'BREAKER_OPEN' ? pause : (told ?? message);
     this.#set({ status: 'failed', reason, code: known });
   }
 

@@ -14,10 +14,10 @@ const smallBytes = 2 ** 20;
 const filesMin = 16;
 
 /**
- * Joins small raw files, which a follower makes every few seconds, to larger ones; their bytes stay
- * as they are. The range is of commits: after one, up to another that is in the table. It takes the
- * lease of the product, and does nothing if somebody else has it. Gives the commit after which
- * there may be more to join later.
+ * Joins the small raw files that a follower writes every few seconds; their bytes stay the same. It
+ * looks at the commits after `after` up to `upTo`, which must be in the table already. It needs the
+ * lease of the product, and does nothing if another process has it. Returns the commit after which
+ * the next call has to begin.
  */
 export async function joinRawFiles(
   of: ProductGeneration,
@@ -36,7 +36,7 @@ export async function joinRawFiles(
     if (Object(error).code !== 'LEASE_HELD') throw error;
     return range.after;
   }
-  // The last group may grow.
+  // Later files may be added to the last group.
   return (groups.at(-1)?.[0]?.commit ?? range.after + 1) - 1;
 }
 
@@ -75,7 +75,7 @@ async function join(
   for (const entry of group) await folder.delete(entry.file, signal);
 }
 
-/** Neighbours by commit and id that are small, and not too large together. */
+/** Groups of neighbours by commit and id that are small together. */
 function joinable(entries: readonly RawEntry[]): readonly (readonly RawEntry[])[] {
   const groups: RawEntry[][] = [];
   let bytes = Infinity;

@@ -22,38 +22,38 @@ import {
 
 export interface TradeSinkOptions extends Pick<Context, 'store' | 'folder' | 'ledger' | 'clock'> {
   readonly connector: Pick<Connector, 'address' | 'hasDenseIds'>;
-  /** The trades come by a feed, and are to be compared with the REST API. @default false */
+  /** True if the trades come from a feed, and REST has to confirm them. @default false */
   readonly isFeed?: boolean | undefined;
 }
 
-/** Facts about a source that its name does not tell. */
+/** A source with its product and the beginning of its history. */
 export interface SinkSource extends ProductGeneration {
   readonly begin: TradePosition;
 }
 
 /**
- * Makes a batch one raw file, and then, in one fenced commit, the checkpoint and the line of the
- * ledger that names the file. A crash in between leaves a file that nobody knows of, until
- * `ingest clean` deletes it. The fence of the lease is in the name of the file, so that a process
- * whose lease has run out overwrites no file that a checkpoint names.
+ * Writes a batch as one raw file, then commits the checkpoint and the line of the ledger that names
+ * the file in one fenced transaction. A crash in between leaves an unnamed file, which the command
+ * `clean` deletes. The fence of the lease is part of the file's name, so that a process whose lease
+ * has expired cannot overwrite a file of the next holder.
  */
 export class TradeSink implements HarvestSink<RawPage, TradePosition> {
   readonly #options: TradeSinkOptions;
   readonly #runId: string;
-  /** By the name of the source: what this run harvests. */
+  /** The sources of this run, by name. */
   readonly #sources = new Map<string, SinkSource>();
-  /** By the name of the source, as it was last read or committed. */
+  /** The last checkpoint read or committed, by source. */
   readonly checkpoints: Map<string, ProductCheckpoint> = new Map();
-  /** Trades committed since this sink was made. */
+  /** Trades committed by this sink. */
   trades = 0;
 
-  /** The id of the run is noted in each checkpoint. */
+  /** `runId` is written to each checkpoint. */
   constructor(options: TradeSinkOptions, runId: string) {
     this.#options = options;
     this.#runId = runId;
   }
 
-  /** To be told before a source is harvested. */
+  /** Adds a source; must be called before its harvest. */
   add(name: string, source: SinkSource): void {
     this.#sources.set(name, source);
   }
@@ -80,8 +80,8 @@ export class TradeSink implements HarvestSink<RawPage, TradePosition> {
     const of = this.#sources.get(batch.source) as SinkSource;
     const name = ProductLedger.checkpointName(batch.source);
     let file: RawFile | undefined;
-    // A commit is refused if an earlier attempt of it has arrived meanwhile, or if a comparison
-    // with the feed was noted in the checkpoint: then the checkpoint is read again.
+    // The store refuses the commit if an earlier attempt has succeeded after all, or if a
+    // comparison with the feed has changed the checkpoint. Then the checkpoint is read again.
     for (let attempt = 0; attempt < 4; attempt += 1) {
       const [guard, { records }] = await Promise.all([
         ledger.guard(of, signal),
@@ -98,7 +98,7 @@ export class TradeSink implements HarvestSink<RawPage, TradePosition> {
       const next = this.#next(stored, of, checkpoint, batch, file);
       const change = { name, ifVersion: records[0]?.version ?? 0, value: checkpointRecord(next) };
       const changes = [notCopied, guard, change, ...ledgerLine(batch.source, commits, file)];
-      // The commit of the checkpoint; undefined if somebody else changed a record meanwhile.
+      // Undefined if one of the records has been changed meanwhile.
       if ((await store.commit(fenced(fence, changes), { signal })) === undefined) {
         await refuseCopied(store, signal);
         continue;
@@ -143,14 +143,14 @@ export class TradeSink implements HarvestSink<RawPage, TradePosition> {
     const byTime = connector.hasDenseIds
       ? undefined
       : inOrderOfId(read.filter((page) => 'ids' in page));
-    // Pages by time may bring a lower id than the highest of those before.
+    // Pages by time may have lower ids than the pages before them.
     const from = Math.min(idOf(batch.from), byTime?.[0]?.ids[0] ?? Infinity);
     const range = { exchange, product, generation, fence, from, to: idOf(batch.to) };
     return await writeRawFile(folder, range, byTime ?? read, signal);
   }
 }
 
-/** The trades of the batch are to be compared, and those before that are not compared yet. */
+/** Adds the ids of the batch to those that are not compared yet. */
 function feedProof(
   { from, to, contradicted, contradiction }: FeedProof = noProof,
   batch: HarvestBatch<RawPage, TradePosition>,

@@ -6,13 +6,13 @@ import type { Merged, TradeTable } from '../table/trade-table.ts';
 import { type Context, type ProductGeneration, takeLease } from './ledger.ts';
 
 export interface TransformRequest {
-  /** @default all that were ever harvested */
+  /** @default all that were harvested */
   readonly products?: readonly string[] | undefined;
-  /** Makes the products anew, from all of their raw files. */
+  /** Rebuilds the products from all of their raw files. */
   readonly rebuild: boolean;
-  /** Waits for its turn if another process changes the table; else that is a failure. */
+  /** Waits while another process changes the table; otherwise rejects with `TABLE_LOCKED`. */
   readonly waits: boolean;
-  /** Neighbours of about the same size that are joined; 0 joins all files of a day. */
+  /** Neighbours of similar size to join into one file; 0 joins all files of a day. @default 0 */
   readonly joinsFrom?: number | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface Transformed extends Merged {
   readonly products: number;
 }
 
-/** Raw files merged in one go: the cost of a crash, and how often readers see news. */
+/** Raw files merged in one change: the work a crash may cost, and how often readers see news. */
 const filesMax = 200;
 
 /** Brings the table up to date with the ledger, one process at a time. */
@@ -68,7 +68,7 @@ export class Transformer {
     return { ...sum, changes, version: table.manifest.version };
   }
 
-  /** Writes the metadata of Iceberg, and from now on with each change of the table. */
+  /** Writes Iceberg metadata, now and from now on after each change of the table. */
   async iceberg(location: string | undefined, signal: AbortSignal): Promise<readonly Published[]> {
     await using lease = await this.#lease(false, signal);
     const { folder, clock } = this.#context;
@@ -77,7 +77,7 @@ export class Transformer {
     return await publishIceberg(folder, await this.#table.refresh(limit), clock.now(), wish);
   }
 
-  /** The last commit that is in the table; undefined if it has another generation. */
+  /** The last commit in the table; undefined if the table has another generation. */
   #mergedTo({ exchange, product, generation }: ProductGeneration): number | undefined {
     const { products } = this.#table.manifest;
     const merged = products.find((one) => one.exchange === exchange && one.product === product);

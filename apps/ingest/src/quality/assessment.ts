@@ -3,22 +3,22 @@ import type { ProductQuality } from './quality.ts';
 
 export type QualityCheck = ReturnType<typeof check>;
 
-/** The rules, and the score of it all. Age counts only where the table is kept up to date. */
+/** Applies the rules, and computes the score. Age counts only if the table is kept up to date. */
 export function assess(products: readonly ProductQuality[], isFollowed: boolean) {
   const checks = [...checksOf(products), ...(isFollowed ? ageChecksOf(products) : [])];
   return {
     /** From 0 to 100. */
     score: scoreOf(products, isFollowed),
     checks,
-    /** True if every gate is passed. */
+    /** True if every gate has passed. */
     passed: checks.every((one) => one.passed || !one.isGate),
   };
 }
 
 /**
- * From 100: up to 20 off for repeats, up to 30 for the worst completeness below 99 %, up to 20 for
- * missing ids above 100, and up to 30, if they are followed, for the share of products without a
- * trade for 6 hours.
+ * Computes the score: 100, less up to 20 for repeats, up to 30 for the worst completeness below
+ * 99 %, up to 20 for more than 100 missing ids, and, if the table is kept up to date, up to 30 for
+ * the share of products without a trade for 6 hours.
  */
 function scoreOf(products: readonly ProductQuality[], isFollowed: boolean): number {
   if (products.length === 0) return 0;
@@ -34,7 +34,7 @@ function scoreOf(products: readonly ProductQuality[], isFollowed: boolean): numb
   return Math.max(0, 100 - off);
 }
 
-/** One rule, and whether the data keeps to it; while a gate fails, the data must not be used. */
+/** Makes the result of one rule; data that fail a gate must not be used. */
 function check(name: string, passed: boolean, found: string, isGate = false) {
   return { name, passed, isGate, found };
 }
@@ -74,7 +74,7 @@ function ageChecksOf(products: readonly ProductQuality[]): readonly QualityCheck
   ];
 }
 
-/** Minutes, hours or days, whichever is short. */
+/** Formats an age in minutes, hours or days. */
 export function ageText(minutes: number): string {
   if (minutes < 120) return `${Math.round(minutes)} min`;
   if (minutes < 2880) return `${Math.round(minutes / 60)} h`;

@@ -3,28 +3,28 @@ import { areRecords, keyOf, type Manifest, type TableFile } from '../table/manif
 import type { TradeTable } from '../table/trade-table.ts';
 
 const hourUs = 3_600_000_000;
-/** Hours in which quiet ones are looked for, and the age of files whose hours are kept. */
+/** Hours that are searched for quiet ones, and the age of files whose hours are counted. */
 const hoursMax = 720;
 const recentMs = 32 * 86_400_000;
-/** Longer gaps in time are outages of the market, and say nothing of the data. */
+/** Longer gaps are outages of the market, and not a matter of quality. */
 const ignoredUs = 7 * 86_400_000_000;
-/** Steps of a doubling in which gaps are counted. */
+/** Histogram steps per doubling of a gap. */
 const stepsPerDoubling = 8;
 
 /**
- * Figures of the files that were looked at, by path. A file never changes, so one that is known is
- * not read again: a look costs what is new.
+ * Figures of files that were read. A file never changes, so that only new files have to be read.
  */
 export class KnownFigures {
+  /** By path. */
   readonly files: Map<string, Figures> = new Map();
-  /** By both paths: ids that two files with overlapping ranges both have. */
+  /** Ids that two files with overlapping ranges share, by both paths. */
   readonly shared: Map<string, number> = new Map();
 }
 
-/** Times between neighbouring trades; longer ones count only as the longest. */
+/** Filter for times between trades; longer ones count only for the longest gap. */
 const usual = `FILTER (us <= ${ignoredUs})`;
 
-/** The figures of one Parquet file that are a number, as SQL on its lines. */
+/** The numeric figures of one Parquet file, as SQL on its rows. */
 const numbers = {
   trades: 'count(*)',
   /** Rows with the id of the row before. */
@@ -48,7 +48,7 @@ const numbers = {
 type Numbers = Readonly<Record<keyof typeof numbers, number>>;
 type Histogram = readonly (readonly [key: number, count: number])[];
 
-/** Figures of one Parquet file; those of a day and a product are summed up from them. */
+/** Figures of one Parquet file, which are summed up for a day or a product. */
 export interface Figures extends Numbers {
   /** Number of gaps from 2^(step / 8) µs to the next step. */
   readonly gapSteps: Histogram;
@@ -56,7 +56,7 @@ export interface Figures extends Numbers {
   readonly hours: Histogram;
 }
 
-/** The sum of one figure of many files. */
+/** Sums up one figure of many files. */
 export function sumOf<Name extends string>(
   all: readonly Readonly<Record<Name, number>>[],
   name: Name,
@@ -64,13 +64,13 @@ export function sumOf<Name extends string>(
   return all.reduce((sum, one) => sum + one[name], 0);
 }
 
-/** The files with trades; those of declared sources have records. */
+/** Lists files with trades, without those of declared sources with records. */
 export function tradeFiles({ products, files }: Manifest): readonly TableFile[] {
   const records = new Set(products.filter(({ types }) => areRecords(types)).map(keyOf));
   return files.filter((file) => !records.has(keyOf(file)));
 }
 
-/** Reads what is not known yet, and forgets files that are gone; gives the state it is true of. */
+/** Reads new files, and forgets deleted ones; returns the state that the figures describe. */
 export async function readFigures(
   table: TradeTable,
   nowMs: number,
@@ -97,7 +97,7 @@ export async function readFigures(
   return manifest;
 }
 
-/** Counts the ids that two files have, where their ranges overlap: mostly no two do. */
+/** Counts ids that two files share, where their ranges overlap, which is rare. */
 async function readShared(
   table: TradeTable,
   files: readonly TableFile[],
@@ -116,7 +116,7 @@ async function readShared(
   for (const [name, [one, other]] of left) {
     const a = places.get(one.path);
     const b = places.get(other.path);
-    // A file that is gone by now counts in the next look.
+    // A file deleted meanwhile is left for the next look.
     if (a === undefined || b === undefined) continue;
     const both = `SELECT count(*) AS n FROM read_parquet(${quoted(b)}) AS b
       SEMI JOIN read_parquet(${quoted(a)}) AS a USING (trade_id)
@@ -132,7 +132,7 @@ export function nameOf([one, other]: Pair): string {
   return `${one.path} ${other.path}`;
 }
 
-/** Each file with the one before it that reaches furthest, where their ids overlap. */
+/** Pairs each file with the furthest-reaching one before it, if their ids overlap. */
 export function overlapsOf(files: readonly TableFile[]): readonly Pair[] {
   const pairs: Pair[] = [];
   for (const ofProduct of Map.groupBy(files, keyOf).values()) {
@@ -152,7 +152,7 @@ function figuresOf(row: Row, isRecent: boolean): Figures {
   return { ...(row as unknown as Numbers), gapSteps: pairs(row.gapSteps), hours };
 }
 
-/** Figures of each file. Rows come as they lie in it, by ascending id. */
+/** Selects the figures of each file, whose rows are read in their order, by ascending id. */
 function figuresSql(source: string): string {
   const figures = Object.entries(numbers).map(([name, sql]) => {
     return `coalesce(CAST(${sql} AS DOUBLE), 0) AS "${name}"`;
@@ -167,7 +167,7 @@ function figuresSql(source: string): string {
     FROM lines GROUP BY filename`;
 }
 
-/** Times between neighbours, also those from one file to the next, against what is usual. */
+/** Compares times between trades, also across files, with their mean. */
 export function gapsOf(all: readonly Figures[]) {
   const borders = all.slice(1).map(({ firstUs }, at) => firstUs - (all[at] as Figures).lastUs);
   const parts = [...all, ...borders.map(gapOf)];
@@ -184,16 +184,16 @@ export function gapsOf(all: readonly Figures[]) {
   };
   return {
     longestGapMinutes: parts.reduce((most, one) => Math.max(most, one.gapLongestUs), 0) / 60e6,
-    /** Times between neighbouring trades above an hour. */
+    /** Number of gaps above an hour. */
     gapsOverHour: sumOf(parts, 'gapsOverHour'),
-    /** Times above the mean by 3, 4 and 5 standard deviations, to a tenth; none above 7 days. */
+    /** Gaps above the mean by 3, 4 and 5 standard deviations, to a tenth; none above 7 days. */
     gapsSigma3: above(3),
     gapsSigma4: above(4),
     gapsSigma5: above(5),
   };
 }
 
-/** Figures of one gap, as those of a file. */
+/** Makes figures of one gap, like those of a file. */
 function gapOf(us: number) {
   const isUsual = us <= ignoredUs;
   const step = Math.floor(stepsPerDoubling * Math.log2(Math.max(1, us)));
@@ -209,8 +209,8 @@ function gapOf(us: number) {
 }
 
 /**
- * Hours of the 30 days up to that time with far fewer trades than usual; one without any counts.
- * The first hour is left out, because it did not begin with its first trade.
+ * Counts hours of the last 30 days with far fewer trades than usual, or none. The first hour is
+ * left out, as the history may begin in the middle of it.
  */
 export function quietHours(all: readonly Figures[], nowMs: number): number {
   const end = Math.floor((nowMs * 1000) / hourUs);

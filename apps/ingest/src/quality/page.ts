@@ -18,12 +18,12 @@ import { ageText } from './assessment.ts';
 import type { DayQuality, Health, ProductQuality, Quality } from './quality.ts';
 import type { Verification } from './verify.ts';
 
-/** Issues that the page lists. */
+/** Largest number of issues on the page. */
 const shownMax = 100;
 
 /**
- * The report as one page that needs nothing else: it can be kept, sent and printed. Where a
- * follower shows it, it leads back to `home`.
+ * Makes the report as one self-contained page, to keep, send or print. `home` is the address of a
+ * link back.
  */
 export function qualityPage(quality: Quality, verification?: Verification, home?: string): string {
   return html`<!doctype html>
@@ -125,7 +125,7 @@ const shapes: Readonly<Record<Health, StateName>> = {
 const tones = { good: 'good', attention: 'plain', warning: 'warn', critical: 'bad' } as const;
 
 function completeness({ product, completenessPct, health }: ProductQuality): Html {
-  // Never rounded up to all of it.
+  // Rounded down, so that 100 % means all.
   const shown = `${decimal(Math.floor(completenessPct * 100) / 100, 2)} %`;
   const label = `${product}: ${shown} of its ids are there`;
   return html`${shown} ${meter({ share: completenessPct / 100, label, tone: tones[health] })}`;
@@ -158,7 +158,6 @@ function number(name: string, cell: Column<ProductQuality>['cell']): Column<Prod
   return { name, cell, numeric: true };
 }
 
-/** All products, the worst first. */
 function products({ products: all }: Quality): Html {
   const rows = all.toSorted((a, b) => a.completenessPct - b.completenessPct);
   const body = table({ label: 'Quality of each product', rows, columns });

@@ -13,7 +13,7 @@ import {
   tradeFiles,
 } from './figures.ts';
 
-/** Age of the newest trade of a product: under 1 h, 3 h, 24 h, or more. */
+/** The age of a product's newest trade: under 1 h, 3 h, 24 h, or more. */
 export type Freshness = 'fresh' | 'recent' | 'aging' | 'stale';
 
 /** Health of a product: the worse of its age and its completeness. */
@@ -24,18 +24,18 @@ export type ProductQuality = ReturnType<typeof productOf>;
 
 export type DayQuality = ReturnType<typeof daysOf>[number];
 
-/** Quality of the data at one moment. */
+/** The quality of the data at one moment. */
 export type Quality = Awaited<ReturnType<typeof quality>>;
 
 export interface QualityOptions {
   readonly signal?: AbortSignal;
-  /** Files that an earlier look has read. @default none */
+  /** Figures of files that were read before. @default none */
   readonly known?: KnownFigures;
-  /** True if the table is kept up to date: old data is bad then, and a history is not. */
+  /** True if the table is kept up to date, so that old data count as bad. @default false */
   readonly isFollowed?: boolean;
 }
 
-/** Looks at the files of the table that are not known yet; `nowMs` is UNIX time. */
+/** Assesses the table, and reads its new files for that; `nowMs` is UNIX time. */
 export async function quality(
   table: TradeTable,
   nowMs: number,
@@ -51,7 +51,7 @@ export async function quality(
   return {
     /** ISO 8601 in UTC. */
     at: new Date(nowMs).toISOString(),
-    /** The version of the table that was looked at. */
+    /** The assessed version of the table. */
     version: manifest.version,
     trades: sumOf(products, 'trades'),
     volume: sumOf(products, 'volume'),
@@ -67,7 +67,7 @@ export async function quality(
   };
 }
 
-/** Of the files of one product, by date and first id. */
+/** Sums up the files of one product, given by date and first id. */
 function productOf(
   files: readonly TableFile[],
   known: KnownFigures,

@@ -20,7 +20,7 @@ import { keySql, newestSql, type RecordTypes, recordFilesSql } from '../table/re
 import type { TradeTable } from '../table/trade-table.ts';
 import type { TableView } from '../table/view.ts';
 
-/** Reads the ledgers of every product of every exchange: a table holds them all. */
+/** Reads the ledgers of all products of all exchanges, as the table has them all. */
 export async function expectedProducts(
   { store }: Pick<Ingest, 'store'>,
   signal: AbortSignal,
@@ -34,7 +34,7 @@ export async function expectedProducts(
       if (checkpoint === undefined) continue;
       const { begin, harvest, accepted: taken = [], feed } = checkpoint;
       const entries = await ledger.entries(of, { signal });
-      // Trades that are read by moments have ids with holes of their own.
+      // Ids of trades that are read by moment have natural holes.
       const hasDenseIds = typeof harvest.position === 'number' || harvest.position.by !== undefined;
       const harvested = rangeOf({ from: begin, to: harvest.position });
       const gaps = harvest.gaps.map(rangeOf);
@@ -49,24 +49,24 @@ function rangeOf({ from, to }: AcceptedGap): IdRange {
   return { from: idOf(from), to: idOf(to) };
 }
 
-/** Checkpoint and ledger of one product: the table must hold what they say. */
+/** Checkpoint and ledger of one product, with which the table has to agree. */
 export interface ExpectedProduct extends ProductName {
   readonly generation: number;
   /** All raw files of the generation, by commit. */
   readonly entries: readonly RawEntry[];
-  /** The ids that were harvested: all of them are in the raw files, or in `gaps`. */
+  /** The harvested ids: each is in the raw files, or in `gaps`. */
   readonly harvested: IdRange;
-  /** Ids that are known to be missing. */
+  /** Ids known to be missing. */
   readonly gaps: readonly IdRange[];
-  /** Ids that are accepted as missing. @default none */
+  /** Ids accepted as missing. @default none */
   readonly accepted?: readonly IdRange[] | undefined;
   /** Trades that came by a feed. @default none */
   readonly feed?: FeedProof | undefined;
-  /** Ids grow by one, so that one that is not there is missing. @default true */
+  /** True if ids have no holes, so that an absent id is missing. @default true */
   readonly hasDenseIds?: boolean | undefined;
 }
 
-/** Kinds of faults. A gap is known if the ledger has it. */
+/** Kinds of issues; a `known-gap` is one that the ledger has. */
 export type Flaw =
   | 'contradicted'
   | 'count'
@@ -78,48 +78,52 @@ export type Flaw =
   | 'order'
   | 'raw';
 
-/** One thing that is not as it should be. */
+/** An issue: something that is not as it should be. */
 export interface Issue {
   readonly flaw: Flaw;
   readonly exchange: string;
   readonly product: string;
-  /** The file that it is about, if it is one. */
+  /** The affected file, if it is one. */
   readonly file?: string | undefined;
-  /** The ids that it is about, if there are any. */
+  /** The affected ids, if there are any. */
   readonly ids?: IdRange | undefined;
   readonly message: string;
 }
 
 export interface Verification {
-  /** The version of the table that was looked at. */
+  /** The verified version of the table. */
   readonly version: number;
   readonly products: number;
   readonly rawFiles: number;
-  /** Raw files that no checkpoint names: a crash left them, or they are being written. */
+  /** Raw files that no ledger names: crashes left them, or they are being written. */
   readonly orphans: number;
-  /** Raw files that are not in the table yet, as while a harvest goes on. */
+  /** Raw files that are not in the table yet, as during a harvest. */
   readonly waiting: number;
-  /** Trades of a feed that were not compared with the REST API yet. */
+  /** Trades of a feed that are not compared with the REST API yet. */
   readonly uncompared: number;
   readonly tableFiles: number;
   readonly trades: number;
-  /** At most 1,000; nothing is wrong when it is empty. */
+  /** The first 1,000 issues; empty if nothing is wrong. */
   readonly issues: readonly Issue[];
-  /** All of them, also those that are left out of `issues`. */
+  /** Number of all issues. */
   readonly issuesFound: number;
 }
 
 const issuesMax = 1_000;
-/** Holes that are looked at one by one; the others are only counted. */
+/** Holes that are reported one by one; further ones are only counted. */
 const holesMax = 10_000;
 
-/** Looks at every byte: raw files against the ledger, the table against both. */
+/**
+ * Compares every byte of the raw files with the ledger, and the table with both. A function is
+ * called after the table was opened, so that ledgers that change have all that the table has.
+ */
 export async function verify(
   table: TradeTable,
-  ledgers: readonly ExpectedProduct[],
+  expected: readonly ExpectedProduct[] | (() => Promise<readonly ExpectedProduct[]>),
   signal?: AbortSignal,
 ): Promise<Verification> {
   await using view = await table.view(signal);
+  const ledgers = typeof expected === 'function' ? await expected() : expected;
   const check = new Check(table, view, signal);
   const strays = await table.strays(signal);
   for (const ledger of ledgers) await check.product(ledger);
@@ -170,9 +174,9 @@ class Check {
   }
 
   async foreign(before: Strays): Promise<void> {
-    const now = await this.#table.strays(this.#signal); // A change that goes on has others by now.
-    const unfinished =
-      'a change was not finished; the next one, or ingest transform, puts it right';
+    // Files of a change in progress are gone, or part of the table, by now.
+    const now = await this.#table.strays(this.#signal);
+    const unfinished = 'a change was not finished; ingest transform completes it';
     const note = (kind: keyof Strays, message: string): void => {
       for (const file of before[kind].filter((path) => now[kind].includes(path))) {
         const isHidden = kind === 'left' && !file.endsWith('.parquet');
@@ -189,8 +193,7 @@ class Check {
     const { contradicted = 0, contradiction } = ledger.feed ?? {};
     if (contradicted > 0) {
       const others = contradicted > 1 ? ` (and ${contradicted - 1} more)` : '';
-      const remedy = 'run it with --full-refresh';
-      this.note('contradicted', ledger, `${contradiction}${others}; ${remedy}`);
+      this.note('contradicted', ledger, `${contradiction}${others}; run it with --full-refresh`);
     }
     const named = new Set(ledger.entries.map(({ file }) => file));
     const there = await rawFilesOf(this.#table.folder, ledger, this.#signal);
@@ -207,7 +210,7 @@ class Check {
     else await this.#ids(part, ofProduct);
   }
 
-  /** Every key of the raw files once, as it came last; and no number left out between the files. */
+  /** Checks that each key of the raw files is there once, as it came last, without a hole. */
   async #records(
     ledger: ExpectedProduct,
     files: readonly TableFile[],
@@ -215,7 +218,8 @@ class Check {
   ): Promise<void> {
     const { entries, harvested } = ledger;
     let next = harvested.from;
-    for (const { firstId, lastId, trades } of [...entries.toSorted(byFirstId), end(harvested)]) {
+    const byId = entries.toSorted((a, b) => a.firstId - b.firstId);
+    for (const { firstId, lastId, trades } of [...byId, end(harvested)]) {
       if (firstId !== next) this.#gap(ledger, { from: next, to: firstId });
       if (lastId - firstId + 1 !== trades) {
         this.note('count', ledger, `${trades} records from ${firstId} to ${lastId}`);
@@ -228,7 +232,7 @@ class Check {
       entries.map(({ file }) => file),
       this.#signal,
     );
-    // A second thread takes as much memory again for long records.
+    // A second thread needs as much memory again for long records.
     await this.#view.engine.run('SET threads = 1', this.#signal);
     const key = keySql(types).join();
     const local = files.map(({ path }) => this.#local.get(path) as string);
@@ -240,8 +244,8 @@ class Check {
     };
     const missing = await differ(raw, table);
     if (Number(missing.n) > 0) {
-      const message = `${missing.n} records are not in the table, first number ${missing.first}`;
-      this.note('count', ledger, message);
+      const first = `first number ${missing.first}`;
+      this.note('count', ledger, `${missing.n} records are not in the table, ${first}`);
     }
     const extra = await differ(table, raw);
     if (Number(extra.n) === 0) return;
@@ -290,7 +294,7 @@ class Check {
     this.note('count', file, `${message}, not ${file.rows} as the manifest has`, where);
   }
 
-  /** Gives the part of the ledger that the table must have; undefined if that cannot be told. */
+  /** Returns the part of the ledger that the table must have; undefined if that is unknown. */
   #merged(ledger: ExpectedProduct, merged: MergedProduct | undefined): ExpectedProduct | undefined {
     const { generation, harvested } = ledger;
     const isOther = merged !== undefined && merged.generation !== generation;
@@ -306,7 +310,7 @@ class Check {
     }
     if (waiting.length === 0) return ledger;
     const to = waiting.reduce((least, { from }) => Math.min(least, from), Infinity);
-    // Files that fill gaps between those of the table have to be in it first.
+    // Waiting files that fill gaps between those of the table make the check impossible.
     const isBehind = entries.every(({ lastId }) => lastId < to);
     return isBehind ? { ...ledger, entries, harvested: { ...harvested, to } } : undefined;
   }
@@ -344,7 +348,7 @@ class Check {
     if (Number(row.last) + 1 < to) this.#missing(ledger, { from: Number(row.last) + 1, to });
   }
 
-  /** Each id with the one before it. Sorted only if it has to be: that takes room on the disk. */
+  /** Creates a view of each id with the one before. Sorting takes disk space, and is rare. */
   async #orderIds(source: string, id: string): Promise<void> {
     const { engine } = this.#view;
     const [{ late } = {}] = await this.#rows(`SELECT ${lateCount(source, id)} AS late`);
@@ -359,7 +363,7 @@ class Check {
     );
   }
 
-  /** Notes what is missing, apart from what the ledger knows to be missing. */
+  /** Reports missing ids, and distinguishes gaps of the ledger. */
   #missing(ledger: ExpectedProduct, hole: IdRange): void {
     let { from } = hole;
     const { gaps, accepted = [] } = ledger;
@@ -386,11 +390,7 @@ class Check {
   }
 }
 
-function byFirstId(a: RawEntry, b: RawEntry): number {
-  return a.firstId - b.firstId;
-}
-
-/** The end of a harvest as if it were an entry without records. */
+/** Makes an empty entry at the end of a harvest. */
 function end({ to }: IdRange): Pick<RawEntry, 'firstId' | 'lastId' | 'trades'> {
   return { firstId: to, lastId: to - 1, trades: 0 };
 }

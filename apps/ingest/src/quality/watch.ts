@@ -20,7 +20,7 @@ const age: OfProduct = ({ ageMinutes }) => ageMinutes;
 const missing: OfProduct = (product) => product.missing;
 const completeness: OfProduct = ({ completenessPct }) => completenessPct;
 
-/** The numbers of all products together: for Prometheus, and as `stats`. */
+/** Figures of all products together, for Prometheus and for `stats`. */
 const ofAll: readonly (readonly [name: string, help: string, of: OfQuality])[] = [
   ['healthScore', 'From 0 to 100.', ({ score }) => score],
   ['trades', 'Trades in the table.', ({ trades }) => trades],
@@ -48,7 +48,7 @@ const ofAll: readonly (readonly [name: string, help: string, of: OfQuality])[] =
   ],
 ];
 
-/** The numbers of each product. */
+/** Figures of each product. */
 const ofEach: readonly (readonly [name: string, help: string, of: OfProduct])[] = [
   ['productTrades', 'Trades of a product.', ({ trades }) => trades],
   ['productAgeMinutes', 'Age of its newest trade.', age],
@@ -56,7 +56,7 @@ const ofEach: readonly (readonly [name: string, help: string, of: OfProduct])[] 
   ['productCompletenessPct', 'Its ids that are there.', completeness],
 ];
 
-/** The numbers of a quality report for Prometheus. */
+/** Makes Prometheus metrics of a quality report. */
 export function qualityMetrics(quality: Quality): readonly MetricFamily[] {
   const all = ofAll.map(([name, help, of]) => gauge(name, help, [{ value: of(quality) }]));
   const each = ofEach.map(([name, help, of]) => {
@@ -81,12 +81,12 @@ function gauge(
   return { name: `ingest_quality_${snake}`, type: 'gauge', help, samples: labelled };
 }
 
-/** From one look at what is new to the next, in milliseconds, at least. */
+/** Shortest time from one look to the next, in ms. */
 const everyMs = 300_000;
-/** Looks take no more than one part of so many of all time. */
+/** Looks take at most one part in this many of all time. */
 const share = 20;
 
-/** The quality of a table that changes, as it was at the last look: for operators to watch. */
+/** Assesses a changing table periodically, for operators. */
 export class QualityWatch {
   readonly #table: TradeTable;
   readonly #clock: Clock;
@@ -100,7 +100,7 @@ export class QualityWatch {
     this.#clock = clock;
   }
 
-  /** The numbers of all products together; none before the first look. */
+  /** Figures of all products together; empty before the first look. */
   get stats(): Readonly<Record<string, number>> {
     const { last } = this;
     return last === undefined
@@ -108,16 +108,16 @@ export class QualityWatch {
       : Object.fromEntries(ofAll.map(([name, , of]) => [name, of(last)]));
   }
 
-  /** Looks at what is new in the table, unless it has done so lately. */
+  /** Assesses the table, unless the last look was too recent. */
   async look(signal: AbortSignal): Promise<void> {
     const now = this.#clock.now();
     if (now < this.#nextAt) return;
     this.#nextAt = now + everyMs;
     const looked = { signal, known: this.#known, isFollowed: true };
     const found = await quality(this.#table, now, looked);
-    // The longer the look, the longer the time to the next.
+    // A slow look delays the next one.
     this.#nextAt = now + Math.max(everyMs, share * (this.#clock.now() - now));
-    // A table of records alone has no trades to judge.
+    // Without trades there is nothing to assess.
     if (found.products.length > 0) this.last = found;
   }
 }

@@ -47,11 +47,10 @@ const feed: FeedDialect = {
   },
 };
 
-/** Coinbase Exchange: products, one product, its trades, and the feed of live ones. */
+/** Coinbase Exchange: products, one product, its trades, and the feed. */
 export const coinbase: Dialect = {
   prefix: '/',
   feed,
-  productOf: ({ path }) => decoded(productPath.exec(path)?.[1]),
   limited: (retryAfterS) =>
     json(429, { message: 'Public rate limit exceeded' }, { 'retry-after': String(retryAfterS) }),
   answer({ path, headers, query }, market) {

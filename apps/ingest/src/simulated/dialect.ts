@@ -1,6 +1,6 @@
 import type { SimulatedProduct } from './product.ts';
 
-/** The parts of a request that the exchanges look at. */
+/** The parts of a request that exchanges use. */
 export interface ExchangeRequest {
   readonly path: string;
   readonly query: URLSearchParams;
@@ -16,23 +16,21 @@ export interface ExchangeReply {
 /** All products of the simulated exchange. */
 export interface Market {
   readonly products: ReadonlyMap<string, SimulatedProduct>;
-  /** One above the newest id of a product, now. */
+  /** Returns one above the newest id of a product. */
   endOf(product: SimulatedProduct): number;
 }
 
 /** The API of one exchange. */
 export interface Dialect {
-  /** The path that all of its requests begin with. */
+  /** Beginning of the path of all its requests. */
   readonly prefix: string;
-  /** The product that a request is about. */
-  productOf(request: ExchangeRequest): string | undefined;
   answer(request: ExchangeRequest, market: Market): ExchangeReply;
-  /** The refusal of a request above the rate. */
+  /** Makes the refusal of a request above the rate. */
   limited(retryAfterS: number): ExchangeReply;
   readonly feed: FeedDialect;
 }
 
-/** An answer in JSON. */
+/** Makes an answer in JSON. */
 export function json(
   status: number,
   value: unknown,
@@ -47,7 +45,7 @@ export interface FeedDialect {
   readonly path: string;
   /** Sent to a new connection. */
   readonly welcome?: object;
-  /** Reads a request: the symbols asked for, and what answers it. */
+  /** Reads a request; returns its symbols, and the answer. */
   answer(request: Readonly<Record<string, unknown>>, market: Market): FeedAnswer;
   trade(product: SimulatedProduct, id: number, price: string, isMicro: boolean): object;
   /** Sent once a second. */
@@ -60,32 +58,32 @@ export interface FeedAnswer {
   readonly messages: readonly object[];
 }
 
-/** Trades of a page, at most. */
+/** Largest number of trades in a page. */
 export const pageMax = 1000;
 
-/** A time in microseconds as ISO 8601. */
+/** Formats a time in microseconds as ISO 8601. */
 export function isoOf(timeUs: number): string {
   const ms = new Date(Math.floor(timeUs / 1000)).toISOString().slice(0, -1);
   return `${ms}${String(timeUs % 1000).padStart(3, '0')}Z`;
 }
 
-/** A whole number in the query: undefined if there is none, NaN if it is not a whole number. */
+/** Reads a whole number of the query: undefined if absent, NaN if it is none. */
 export function integer(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name);
   if (text === null || text === '') return undefined;
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
 }
 
-/** A range of ids, and how many of them are wanted. */
+/** A range of ids, and the number of ids to return. */
 export interface IdQuery {
   /** The lowest id, and one above the highest. */
   readonly from: number;
   readonly end: number;
-  /** Number that is wanted; a page has at most 1,000. */
+  /** Number of ids, at most {@link pageMax}. */
   readonly count: number;
 }
 
-/** The highest ids of the range, newest first. */
+/** Returns the highest ids of a range, newest first. */
 export function newestIds(product: SimulatedProduct, { from, end, count }: IdQuery): number[] {
   const ids: number[] = [];
   const first = Math.max(from, product.firstId);
@@ -95,7 +93,7 @@ export function newestIds(product: SimulatedProduct, { from, end, count }: IdQue
   return ids;
 }
 
-/** The ids of products that there are. */
+/** Returns those ids that are ids of products. */
 export function known(ids: readonly unknown[], market: Market): readonly string[] {
   return ids.map(String).filter((id) => market.products.has(id));
 }

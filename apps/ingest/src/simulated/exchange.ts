@@ -45,7 +45,6 @@ export interface ExchangeLatency {
   readonly sigma?: number | undefined;
 }
 
-/** Fault of the request of that number. */
 function troubleOf(trouble: ExchangeTrouble, request: number, random: Random): Trouble | undefined {
   const { every, length } = trouble.burst ?? { every: 1, length: 0 };
   if (request % every < length) return 'error';
@@ -57,7 +56,7 @@ function troubleOf(trouble: ExchangeTrouble, request: number, random: Random): T
   });
 }
 
-/** Time that an answer takes: log-normal. */
+/** Chooses the latency of an answer, log-normally distributed. */
 export function latencyMs({ meanMs, sigma = 1 }: ExchangeLatency, random: Random): number {
   const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   return meanMs * Math.exp(sigma * normal - (sigma * sigma) / 2);
@@ -70,14 +69,14 @@ export interface ExchangeRate {
   readonly burst: number;
 }
 
-/** A token bucket that is full at first, and counts of the requests that came. */
+/** A token bucket, full at first, that counts requests. */
 class RateMeter {
   readonly #rate: ExchangeRate | undefined;
   #tokens: number;
   #filledAt = 0;
   requests = 0;
   refused = 0;
-  /** Requests that it would have let through so far. */
+  /** Requests that the rate has permitted so far. */
   permitted = 0;
 
   constructor(rate: ExchangeRate | undefined) {
@@ -90,13 +89,13 @@ class RateMeter {
     this.#tokens = rate?.burst ?? Infinity;
   }
 
-  /** Counts tokens of `ms` in which the exchange did nothing: more than a burst are lost. */
+  /** Counts the tokens of `ms` in which the process was busy: those beyond a burst are lost. */
   permit(ms: number): void {
     const { ratePerSecond, burst } = this.#rate ?? { ratePerSecond: 0, burst: 0 };
     this.permitted += Math.min(burst, (ms / 1000) * ratePerSecond);
   }
 
-  /** Counts a request; gives the milliseconds until it would be let through, 0 if it is. */
+  /** Counts a request; returns 0 to admit it, else the milliseconds until it would be admitted. */
   arrive(now: number): number {
     this.requests += 1;
     if (this.#rate === undefined) return 0;
@@ -117,11 +116,11 @@ export interface ExchangeOptions {
   readonly products: readonly SimulatedProductOptions[];
   /** APIs that it answers beside that of Coinbase. @default none */
   readonly dialects?: readonly Dialect[] | undefined;
-  /** Of chance in latency and trouble; an integer. @default 1 */
+  /** Seed of random latency and faults; an integer. @default 1 */
   readonly seed?: number | undefined;
-  /** Requests above it are answered 429. @default no limit */
+  /** Rate limit; requests above it are answered 429. @default none */
   readonly rate?: ExchangeRate | undefined;
-  /** Time that answers take. @default no time */
+  /** Latency of answers. @default none */
   readonly latency?: ExchangeLatency | undefined;
   /** Faults. @default none */
   readonly trouble?: ExchangeTrouble | undefined;
@@ -132,19 +131,19 @@ export interface ExchangeOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** From one look at its own lateness to the next, in milliseconds. */
+/** Period of measuring the lateness of the event loop, in ms. */
 const watchMs = 10;
 const errorStatuses = [500, 502, 503, 504];
 const html = Buffer.from('<html><head><title>Just a moment...</title></head></html>');
 
-/** Opens an exchange that looks like Coinbase. */
+/** Starts an exchange with Coinbase's API. */
 export async function startExchange(options: ExchangeOptions): Promise<Exchange> {
   const exchange = new Exchange(options);
   await exchange.listen();
   return exchange;
 }
 
-/** A simulated exchange on a real port; every trade it ever tells can be known beforehand. */
+/** A simulated exchange on a real port; every trade is known in advance. */
 export class Exchange implements AsyncDisposable {
   readonly #options: ExchangeOptions;
   readonly #dialects: readonly Dialect[];
@@ -175,7 +174,7 @@ export class Exchange implements AsyncDisposable {
     const products = new Map(list.map((product) => [product.id, product]));
     check(products.size === list.length, 'products', 'each of its own id', [...products.keys()]);
     this.#options = options;
-    // Coinbase has no prefix, and takes the rest.
+    // Coinbase has no prefix, so it comes last.
     this.#dialects = [...dialects, coinbase];
     this.#clock = clock;
     this.#random = seededRandom(seed);
@@ -200,19 +199,19 @@ export class Exchange implements AsyncDisposable {
     return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
   }
 
-  /** Requests that came, those answered 429, faults by kind, and requests without an answer yet. */
+  /** Number of requests, refusals (429), faults by kind, and open requests. */
   get stats() {
     const { requests, refused } = this.#meter;
     return { requests, refused, troubles: { ...this.#troubles }, open: this.#open };
   }
 
-  /** The trade of that id, whether it is out already or not; undefined if it never will be. */
+  /** Returns the trade with that id, also a future one; undefined for an id without a trade. */
   truth(product: string, id: number): SimulatedTrade | undefined {
     const one = this.product(product);
     return one.has(id) ? one.trade(id) : undefined;
   }
 
-  /** The newest id of a product; one below its first while it has no trade. */
+  /** Returns the newest id of a product; one below its first id if it has no trade. */
   latest(product: string): number {
     return this.#market.endOf(this.product(product)) - 1;
   }
@@ -244,7 +243,7 @@ export class Exchange implements AsyncDisposable {
     return this.#clock.now() - this.#startedAt;
   }
 
-  /** Counts what is permitted and how late the event loop is, from the first call on. */
+  /** Reports counts, permitted requests and the lateness of the event loop since the first call. */
   #observe(): object {
     this.#look();
     const { permitted } = this.#meter;
@@ -281,7 +280,9 @@ export class Exchange implements AsyncDisposable {
   #admit(request: ExchangeRequest, response: ServerResponse): void {
     const trouble = troubleOf(this.trouble, this.#meter.requests - 1, this.#random);
     if (trouble !== undefined) this.#troubles[trouble] += 1;
-    const delayMs = trouble === 'hang' ? Infinity : this.#delayMs(request);
+    const { latency } = this.#options;
+    const usualMs = latency && trouble !== 'hang' ? latencyMs(latency, this.#random) : 0;
+    const delayMs = trouble === 'hang' ? Infinity : usualMs;
     const answer = () => this.#answer(request, response, trouble);
     this.#open += 1;
     const timer = delayMs === 0 ? undefined : this.#clock.after(delayMs, answer);
@@ -290,15 +291,6 @@ export class Exchange implements AsyncDisposable {
       timer?.[Symbol.dispose]();
     });
     if (timer === undefined) answer();
-  }
-
-  #delayMs(request: ExchangeRequest): number {
-    const { latency } = this.#options;
-    if (latency === undefined) return 0;
-    const product = this.#market.products.get(
-      this.#dialectOf(request.path).productOf(request) ?? '',
-    );
-    return latencyMs(latency, this.#random) * (product?.options.slowness ?? 1);
   }
 
   #answer(request: ExchangeRequest, response: ServerResponse, trouble: Trouble | undefined): void {

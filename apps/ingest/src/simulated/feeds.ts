@@ -20,7 +20,7 @@ export interface FeedTrouble {
 const sendMs = 20;
 const heartbeatMs = 1_000;
 
-/** The feeds of the simulated exchange, each on a path of its port. */
+/** The feeds of the simulated exchange, each at a path of its port. */
 export class SimulatedFeeds {
   readonly #dialects: readonly Dialect[];
   readonly #market: Market;
@@ -52,13 +52,13 @@ export class SimulatedFeeds {
     });
   }
 
-  /** Ends all connections, as a server that is restarted does. */
+  /** Cuts all connections, like a server that restarts. */
   disconnect(): void {
     for (const client of this.#server.clients) client.terminate();
   }
 
   #serve(client: WebSocket, dialect: FeedDialect, isMicro: boolean): void {
-    /** Of each product the next id to send, and the ids that are sent later. */
+    /** The next id to send of each product, and ids that were put off. */
     const next = new Map<string, { id: number; later: number[] }>();
     let timer: Disposable | undefined;
     let beatAt = this.#clock.now() + heartbeatMs;

@@ -10,22 +10,20 @@ const defaults = {
   startUs: Date.UTC(2024, 0, 1) * 1000,
   /** Microseconds between trades, on average; an integer from 1. */
   stepUs: 250_000,
-  /** Trades that are added each second; from 0. */
+  /** Trades added per second; from 0. */
   growthPerSecond: 0,
   /** The share of ids that were never given to a trade; from 0 to below 1. */
   gapShare: 0,
   /** Ids that are not there either, until {@link SimulatedProduct.heal}. */
   gaps: [] as readonly { readonly from: number; readonly to: number }[],
-  /** Factor by which its answers are slower; from 0. */
-  slowness: 1,
-  /** Prices are written as numbers from this id on: an API that has changed. */
+  /** First id whose price is a JSON number, as after a change of the API. */
   numericFrom: Infinity,
 };
 
 export interface SimulatedProductOptions extends Partial<typeof defaults> {
   /** As in `BTC-USD`. */
   readonly id: string;
-  /** Trades there are at the start; an integer from 0. */
+  /** Number of trades at the start; an integer from 0. */
   readonly trades: number;
 }
 
@@ -38,7 +36,7 @@ export interface SimulatedTrade {
   readonly makerSide: 'buy' | 'sell';
 }
 
-/** A product whose trades need no memory: each is computed from the seed and its id. */
+/** A product whose trades are computed from a seed and their ids, so that they need no memory. */
 export class SimulatedProduct {
   readonly options: Required<SimulatedProductOptions>;
   readonly id: string;
@@ -59,20 +57,19 @@ export class SimulatedProduct {
     checkInteger('stepUs', stepUs, 1, 2 ** 32);
     checkNumber('growthPerSecond', this.options.growthPerSecond, 0, 1e9);
     check(gapShare >= 0 && gapShare < 1, 'gapShare', 'a number from 0 to below 1', gapShare);
-    checkNumber('slowness', this.options.slowness, 0, 1e6);
     this.id = id;
     this.firstId = firstId;
     this.#seed = [...id].reduce((sum, letter) => mix(sum, letter.charCodeAt(0)), seed | 0);
     this.#basePrice = 500 + (mix(this.#seed, 1) % 6_000_000);
   }
 
-  /** One above the newest id, that many milliseconds after the start. */
+  /** Returns one above the newest id, `ms` after the start. */
   endAt(ms: number): number {
     const { trades, growthPerSecond } = this.options;
     return this.firstId + trades + Math.floor((ms / 1000) * growthPerSecond);
   }
 
-  /** True if that id was given to a trade, provided that it is not above the newest. */
+  /** True if the id, which may be a future one, belongs to a trade. */
   has(id: number): boolean {
     const { gapShare, gaps } = this.options;
     if (id < this.firstId) return false;
@@ -80,12 +77,12 @@ export class SimulatedProduct {
     return this.#isHealed || gaps.every(({ from, to }) => id < from || id >= to);
   }
 
-  /** The ids in `gaps` are there from now on. */
+  /** Makes the ids in `gaps` available. */
   heal(): void {
     this.#isHealed = true;
   }
 
-  /** Never earlier than that of the id before; every third or so is of the same moment as that. */
+  /** Returns the time, never before that of the id before; about every third is equal to it. */
   timeUs(id: number): number {
     const place = id - this.firstId;
     const group = place - (place % 3);
@@ -94,13 +91,13 @@ export class SimulatedProduct {
     return startUs + at * stepUs + (this.#hash(at, 4) % stepUs);
   }
 
-  /** In cents: hills of some thousand trades, with smaller ones on them. */
+  /** Returns the price in cents, which goes up and down over some thousand trades. */
   price(id: number): number {
     const hills = this.#hills(id, 4096, 5) * 0.2 + this.#hills(id, 64, 6) * 0.02;
     return Math.floor(this.#basePrice * (0.9 + hills)) + (this.#hash(id, 7) % 100);
   }
 
-  /** In hundred-millionths: small ones are more frequent. */
+  /** Returns the size in units of 10^-8; small ones are more frequent. */
   size(id: number): number {
     const chance = this.#hash(id, 8);
     return 1 + (chance % 1_000_003) * (1 + ((chance >>> 22) >> (id % 8)));
@@ -116,7 +113,7 @@ export class SimulatedProduct {
     };
   }
 
-  /** From 0 to 1, in lines between one height for every `width` ids. */
+  /** Returns a height from 0 to 1, interpolated between random ones at every `width` ids. */
   #hills(id: number, width: number, salt: number): number {
     const cell = Math.floor(id / width);
     const before = this.#hash(cell, salt);
@@ -126,18 +123,18 @@ export class SimulatedProduct {
 
   #hash(n: number, salt: number): number {
     const low = mix(this.#seed ^ Math.imul(salt, 0x9e3779b1), n);
-    // Bits above the 32nd count too, for ids that large.
+    // Includes the bits above the 32nd of large ids.
     return n > 0x7fffffff ? mix(low, n / 2 ** 32) : low;
   }
 }
 
-/** Units of the last digit as text: `decimal(1234, 2)` is 12.34. */
+/** Formats a decimal given in units of its last digit: `decimal(1234, 2)` is 12.34. */
 export function decimal(units: number, digits: number): string {
   const scale = 10 ** digits;
   return `${Math.floor(units / scale)}.${String(units % scale).padStart(digits, '0')}`;
 }
 
-/** Two numbers well mixed into one of 32 bits, from 0. */
+/** Hashes two numbers to an unsigned integer of 32 bits. */
 function mix(a: number, b: number): number {
   let h = Math.imul(a ^ (b | 0), 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 15), 0xc2b2ae35) + (b | 0);

@@ -29,10 +29,10 @@ import {
 } from 'apache-arrow';
 import type { Engine } from './engine.ts';
 
-/** Rows of one record batch, about: what is in memory at once. */
+/** Rows of one record batch, about; a batch is in memory at once. */
 const batchRows = 61_440;
 
-/** Writes the rows of a query as one file of Arrow IPC, batch by batch; gives their number. */
+/** Writes the rows of a query as one Arrow IPC file, batch by batch; returns their number. */
 export async function writeArrow(
   engine: Engine,
   select: string,
@@ -40,7 +40,7 @@ export async function writeArrow(
   signal: AbortSignal,
 ): Promise<number> {
   return await engine.within(signal, async () => {
-    // Opened first: a stream that fails before a pipeline listens to it ends the process.
+    // Opened first: a stream that fails before the pipeline handles its errors ends the process.
     await using file = await open(path, 'w');
     const result = await engine.connection.stream(select);
     const types = result.columnTypes();
@@ -61,7 +61,7 @@ export async function writeArrow(
       for (;;) {
         const chunk = await result.fetchChunk();
         const isEnd = chunk === null || chunk.rowCount === 0;
-        // At least one batch, as the schema of the file is in it.
+        // Also a file without rows has a batch, which carries the schema.
         const isFull = (columns[0]?.length ?? 0) >= batchRows;
         if (isFull || (isEnd && (rows === 0 || columns[0]?.length !== 0))) yield batch();
         if (isEnd) return;
@@ -95,10 +95,10 @@ function arrowType(type: DuckDBType): DataType {
   }
 }
 
-/** One column of a batch, in the buffers of its type. */
+/** Makes the buffers of one column of a batch. */
 function arrowData({ type }: Field, values: readonly DuckDBValue[]): Data {
   const { length } = values;
-  /** One bit for each value, the lowest first. */
+  /** Makes a bitmap, the lowest bit first. */
   const bits = (is: (value: DuckDBValue) => boolean): Uint8Array => {
     const bytes = new Uint8Array(Math.ceil(length / 8));
     for (const [at, value] of values.entries()) {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** A type of Avro, of those that Iceberg's files are made of; `field-id` is Iceberg's. */
+/** The Avro types that Iceberg's files need; `field-id` is an extension of Iceberg. */
 export type AvroType =
   | 'int'
   | 'long'
@@ -22,7 +22,7 @@ export interface AvroRecord {
   }[];
 }
 
-/** An object container file of Avro: a header with the schema, and all rows in one block. */
+/** Makes an Avro object container file: a header with the schema, and all rows in one block. */
 export function avroFile(
   schema: AvroRecord,
   rows: readonly Readonly<Record<string, unknown>>[],
@@ -31,7 +31,7 @@ export function avroFile(
   const body = new Encoder();
   for (const row of rows) body.add(schema, row);
   const block = body.bytes;
-  // The same rows give the same file.
+  // A hash, so that the same rows give the same file.
   const sync = createHash('sha256').update(block).digest().subarray(0, 16);
   const header = { 'avro.schema': JSON.stringify(schema), 'avro.codec': 'null', ...metadata };
   const file = new Encoder();
@@ -51,7 +51,7 @@ export function avroFile(
   return file.bytes;
 }
 
-/** Writes values in Avro's binary form. */
+/** Encodes values in Avro's binary format. */
 class Encoder {
   readonly #parts: Buffer[] = [];
 
@@ -63,7 +63,7 @@ class Encoder {
     this.#parts.push(bytes);
   }
 
-  /** Zigzag, then seven bits in each byte, the lowest first. */
+  /** Writes a zigzag varint. */
   long(value: number): void {
     let left = BigInt.asUintN(64, (BigInt(value) << 1n) ^ (BigInt(value) >> 63n));
     const bytes: number[] = [];

@@ -7,21 +7,21 @@ import type { LineSql } from '../connectors/connector.ts';
 import { ingestError } from '../errors.ts';
 
 export interface EngineOptions {
-  /** Memory that it may hold before it uses the disk, in MB. */
+  /** Memory limit in MB, beyond which data is spilled to disk. */
   readonly memoryMb: number;
-  /** Memory that statements get which cannot do with less, in MB. @default 1_024 */
+  /** Memory limit for statements that fail with less, in MB. @default 1_024 */
   readonly memoryMbMax?: number | undefined;
   readonly threads: number;
-  /** Directory for what does not fit into memory. */
+  /** Directory for spilled data. */
   readonly scratch: string;
 }
 
-/** A row as JSON has it: decimals and whole numbers of 64 bits are text, to the last digit. */
+/** A row as JSON: decimals and 64-bit integers are texts with all digits. */
 export type Row = Readonly<Record<string, unknown>>;
 
 const interruptMs = 20;
 
-/** DuckDB in memory, with bounds. Its work is done on threads of its own; one call at a time. */
+/** An in-memory DuckDB with a memory limit. It works on its own threads, one call at a time. */
 export class Engine implements AsyncDisposable {
   readonly connection: DuckDBConnection;
   readonly #instance: DuckDBInstance;
@@ -48,7 +48,7 @@ export class Engine implements AsyncDisposable {
       memory_limit: `${memoryMb}MB`,
       threads: String(threads),
       temp_directory: spill,
-      // Given back to the machine soon: 100 MB less at the peak (2026-11), and no slower.
+      // Returns freed memory to the system soon: 100 MB less at the peak, and no slower (2026-11).
       allocator_flush_threshold: '8MB',
       allocator_bulk_deallocation_flush_threshold: '8MB',
       write_buffer_row_group_count: '1',
@@ -56,7 +56,7 @@ export class Engine implements AsyncDisposable {
       autoinstall_known_extensions: 'false',
     });
     const engine = new Engine(instance, await instance.connect(), { ...options, spill });
-    // Days are those of UTC, whatever the machine's zone is.
+    // Days are UTC days, whatever the machine's time zone.
     await engine.run("SET GLOBAL TimeZone = 'UTC'");
     return engine;
   }
@@ -71,18 +71,38 @@ export class Engine implements AsyncDisposable {
   }
 
   /**
-   * Runs what uses the connection, and interrupts it when the signal aborts. Work that has too
-   * little memory is run again with twice as much: DuckDB holds up to 2,048 records at once
-   * whatever their length, and cannot put those on the disk.
+   * Runs work on the connection, and interrupts it when the signal aborts. Work that runs out of
+   * memory is repeated with twice as much: DuckDB holds up to 2,048 records at once whatever their
+   * length, and cannot spill those.
    */
   async within<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    signal?.throwIfAborted();
+    let again: Disposable | undefined;
+    const interrupt = (): void => {
+      // Repeated, because an interruption between two statements has no effect.
+      this.connection.interrupt();
+      again = systemClock.after(interruptMs, interrupt);
+    };
+    signal?.addEventListener('abort', interrupt);
+    try {
+      return await this.#withMemory(work);
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener('abort', interrupt);
+      again?.[Symbol.dispose]();
+    }
+  }
+
+  async #withMemory<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
-        return await within(this.connection, signal, work);
+        return await work();
       } catch (error) {
         if (!isOutOfMemory(error) || this.#memoryMb >= this.#memoryMbMax) throw error;
         this.#memoryMb = Math.min(this.#memoryMbMax, this.#memoryMb * 2);
-        // Refused after the settings were locked: then it is the caller's to begin again.
+        // Fails if the settings are locked; then the caller has to open another engine.
         const sql = `SET GLOBAL memory_limit = '${this.#memoryMb}MB'`;
         await this.connection.run(sql).catch(() => Promise.reject(error));
       }
@@ -96,42 +116,18 @@ export class Engine implements AsyncDisposable {
   }
 }
 
-async function within<T>(
-  connection: DuckDBConnection,
-  signal: AbortSignal | undefined,
-  work: () => Promise<T>,
-): Promise<T> {
-  signal?.throwIfAborted();
-  let again: Disposable | undefined;
-  const interrupt = (): void => {
-    // Again and again, because an interruption between two statements has no effect.
-    connection.interrupt();
-    again = systemClock.after(interruptMs, interrupt);
-  };
-  signal?.addEventListener('abort', interrupt);
-  try {
-    return await work();
-  } catch (error) {
-    signal?.throwIfAborted();
-    throw error;
-  } finally {
-    signal?.removeEventListener('abort', interrupt);
-    again?.[Symbol.dispose]();
-  }
-}
-
-/** A text as SQL writes it; a statement ends at a NUL. */
+/** Quotes a text for SQL; NUL is written as `chr(0)`, as it would end the statement. */
 export function quoted(text: string): string {
   const parts = text.split('\0').map((part) => `'${part.replaceAll("'", "''")}'`);
   return parts.length === 1 ? String(parts[0]) : `(${parts.join(' || chr(0) || ')})`;
 }
 
-/** DuckDB has reached its limit, and could not put anything more on the disk. */
+/** True if DuckDB has reached its memory limit and could not spill. */
 export function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('Out of Memory Error');
 }
 
-/** Error of DuckDB; a full disk and too little memory are told apart. */
+/** Turns an error of DuckDB into ours; a full disk and too little memory have their own codes. */
 export function engineError(
   code: 'RAW_INVALID' | 'TABLE_FAILED' | 'QUERY_FAILED',
   what: string,
@@ -150,21 +146,21 @@ export function engineError(
   return ingestError('FOLDER_FULL', `${what}: ${remedy} (${reason})`, { cause });
 }
 
-/** The type of one decimal column of a product. */
+/** Type of a decimal column of a product. */
 export interface DecimalType {
   readonly width: 18 | 38;
   readonly scale: 9 | 12 | 18;
 }
 
-/** The types of both decimal columns of a product. */
+/** Types of both decimal columns of a product. */
 export interface DecimalTypes {
   readonly price: DecimalType;
   readonly quantity: DecimalType;
 }
 
 /**
- * The same for every product that it fits: engines take the type of the first file that they read,
- * and round the others to it. With 9 decimals, `price * quantity` has 18 digits before the point.
+ * The type for every product that it fits, as engines take the type of the first file and round all
+ * others to it. With 9 decimals, `price * quantity` keeps 18 digits before the point.
  */
 export const usual: DecimalType = { width: 18, scale: 9 };
 export const usualTypes: DecimalTypes = { price: usual, quantity: usual };
@@ -173,7 +169,7 @@ export function decimalType({ width, scale }: DecimalType): string {
   return `DECIMAL(${width},${scale})`;
 }
 
-/** The type that holds what either holds, and numbers with so many digits. */
+/** Widens a type so that it also holds numbers with so many digits and decimals. */
 export function widened(type: DecimalType, digits: number, decimals: number): DecimalType {
   const scale = decimals <= 9 ? 9 : decimals <= 12 ? 12 : 18;
   const isUsual = type.width === 18 && digits <= 9 && decimals <= 9;
@@ -182,12 +178,12 @@ export function widened(type: DecimalType, digits: number, decimals: number): De
 
 const usualText = "'-?[0-9]{1,9}([.][0-9]{1,9}0*)?'";
 const anyText = "'-?[0-9]{1,20}([.][0-9]{1,18}0*)?'";
-/** Begins the message about a number that takes a wider type. */
+/** Message of the SQL error for a number that needs a wider type. */
 export const isTooWide = 'a wider type is needed';
 
 /**
- * Text to a decimal, to the last digit or not at all: a plain cast rounds what is longer. By way of
- * 64 bits where that is exact: the direct cast takes 5 µs a value, 13 times as long (2026-11).
+ * Makes SQL that casts text to a decimal exactly, or fails: a plain cast rounds. It goes by way of
+ * 64 bits where that is exact, as the direct cast takes 5 µs a value, 13 times as long (2026-11).
  */
 function exactDecimal(column: string, type: DecimalType): string {
   const { width, scale } = type;
@@ -204,22 +200,22 @@ function exactDecimal(column: string, type: DecimalType): string {
 export const columns: readonly string[] =
   'trade_id, trade_ts, price, quantity, maker_side, taker_side'.split(', ');
 
-/** Of two trades with the same id the later counts; the rest only makes the choice the same. */
+/** Order that prefers the later of trades with one id; the rest makes it deterministic. */
 export const newest: string = 'trade_ts DESC, price DESC, quantity DESC, maker_side, taker_side';
 
-/** The columns as files have them; what was written with a narrower type is widened. */
+/** Selects the columns of files, with decimals cast to the current types. */
 export function columnsAs({ price, quantity }: DecimalTypes): string {
   return `trade_id, trade_ts, CAST(price AS ${decimalType(price)}) AS price,
     CAST(quantity AS ${decimalType(quantity)}) AS quantity, maker_side, taker_side`;
 }
 
-/** The columns that number the rows of a product and tell their time. */
+/** Names of the columns with the number and the time of a row. */
 export interface RowColumns {
   readonly id: string;
   readonly time: string;
 }
 
-/** Columns of a file that the manifest keeps. */
+/** Selects the figures of a file that the manifest keeps. */
 export function extentSql({ id, time }: RowColumns): string {
   return `min(${id}) AS "firstId", max(${id}) AS "lastId",
     epoch_us(min(${time})) AS "firstUs", epoch_us(max(${time})) AS "lastUs",
@@ -227,18 +223,18 @@ export function extentSql({ id, time }: RowColumns): string {
 }
 
 /**
- * Delta encodings make 8.3 bytes of a made-up trade, plain ones 11. Groups of twice the size took
- * 150 MB more to write, and more room (2026-11).
+ * Version 2 has delta encodings: 8.3 bytes for a simulated trade, where plain ones take 11. Row
+ * groups of twice the size took 150 MB more memory to write, and more space (2026-11).
  */
 const parquet = 'FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2';
 /**
- * A dictionary of 12,000 prices, which DuckDB makes by itself, took 0.7 bytes more a trade. Level 7
- * in place of 3 makes 9.5 bytes of 9.8 where prices jump by 20 dollars, and takes no longer; 15
- * makes no less than 9.45, and takes four times as long (2026-11).
+ * Without the limit DuckDB makes a dictionary of 12,000 prices, which takes 0.7 bytes more per
+ * trade. Level 7 gives 9.5 bytes instead of 9.8 at level 3 where prices jump by 20 dollars, in the
+ * same time; level 15 gives 9.45, in four times the time (2026-11).
  */
 const tradeParquet = `${parquet}, COMPRESSION_LEVEL 7, DICTIONARY_SIZE_LIMIT 2048`;
 const groupRowsMax = 61_440;
-/** Bytes of a group in memory: DuckDB holds about three times as much while it writes it. */
+/** Bytes of a row group in memory; DuckDB holds three times as much while it writes one. */
 const groupBytes = 16 * 2 ** 20;
 
 function linesAsText(paths: readonly string[], { select, options }: LineSql): string {
@@ -246,7 +242,7 @@ function linesAsText(paths: readonly string[], { select, options }: LineSql): st
     compression = 'zstd', maximum_object_size = 1048576))`;
 }
 
-/** The columns of the table, from lines of an exchange. */
+/** Selects the columns of the table from raw lines of trades. */
 export function linesSql(paths: readonly string[], lines: LineSql, types: DecimalTypes): string {
   return `SELECT CAST(trade_id AS BIGINT) AS trade_id,
     make_timestamptz(epoch_us(trade_ts)) AS trade_ts,
@@ -256,7 +252,7 @@ export function linesSql(paths: readonly string[], lines: LineSql, types: Decima
     FROM ${linesAsText(paths, lines)}`;
 }
 
-/** The most digits before and after the point, of the prices and quantities in the lines. */
+/** Selects the largest numbers of digits before and after the point in raw lines. */
 export function digitsSql(paths: readonly string[], lines: LineSql): string {
   const most = (column: string): string => {
     const fits = `FILTER (regexp_full_match(${column}, ${anyText}))`;
@@ -266,7 +262,7 @@ export function digitsSql(paths: readonly string[], lines: LineSql): string {
   return `SELECT ${most('price')}, ${most('quantity')} FROM ${linesAsText(paths, lines)}`;
 }
 
-/** Writes trades, or records of so many bytes each, to a file. */
+/** Writes trades to a Parquet file, or records of about `recordBytes` bytes each. */
 export function copySql(select: string, path: string, recordBytes: number | undefined): string {
   const format = recordBytes === undefined ? tradeParquet : parquet;
   const fitting = Math.floor(groupBytes / (recordBytes ?? 1));
@@ -274,13 +270,13 @@ export function copySql(select: string, path: string, recordBytes: number | unde
   return `COPY (${select}) TO ${quoted(path)} (${format}, ROW_GROUP_SIZE ${rows})`;
 }
 
-/** A condition on the time of a row. */
+/** Makes the condition that a row is of a day. */
 export function isOf(date: string, time: string): string {
   const day = `CAST(${quoted(date)} AS TIMESTAMPTZ)`;
   return `${time} >= ${day} AND ${time} < ${day} + INTERVAL 1 DAY`;
 }
 
-/** Counts rows that do not have a higher id than the one before them. */
+/** Counts rows whose id is not above that of the row before. */
 export function lateCount(source: string, id: string): string {
   return `(SELECT count(*) FROM
     (SELECT ${id} <= lag(${id}) OVER () AS late FROM ${source}) WHERE late)`;

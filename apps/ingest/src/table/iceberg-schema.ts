@@ -11,27 +11,27 @@ interface Field {
   readonly type: string;
 }
 
-/** One table of Apache Iceberg: products whose columns can be read together. */
+/** An Iceberg table: products whose columns can be read together. */
 export interface IcebergTable {
   readonly name: string;
   readonly fields: readonly Field[];
   readonly files: readonly TableFile[];
 }
 
-/** The partition: columns that are in the paths of files. */
+/** Columns of the partition, which are in the paths of files. */
 export const parts: readonly (readonly [name: string, type: string])[] = [
   ['exchange', 'string'],
   ['product', 'string'],
   ['date', 'date'],
 ];
-/** Numbers of the columns after those of the partition: trade_id or _seq, and the time. */
+/** Field ids of the row's number (trade_id or _seq) and of its time. */
 export const idField = 4;
 export const timeField = 5;
 
 /**
- * The tables of a state: `trades`, and one for each declared source. Iceberg cannot change the
- * scale of a decimal or a number to text, so a product whose columns are of other types than those
- * of its table is one of its own: `trades_coinbase_SHIB_USD`.
+ * Makes the Iceberg tables of a state: `trades`, and one for each declared source. Iceberg cannot
+ * change the scale of a decimal, or a number to text. So a product whose types do not fit gets a
+ * table of its own, such as `trades_coinbase_SHIB_USD`.
  */
 export function icebergTables({ products, files }: Manifest): readonly IcebergTable[] {
   const tables = new Map<string, { fields: Map<string, Field>; files: TableFile[] }>();
@@ -66,7 +66,7 @@ function isUsualScale({ scale }: DecimalTypes['price']): boolean {
   return scale === usual.scale;
 }
 
-/** The type that holds both, if Iceberg may widen one to the other: decimals of the same scale. */
+/** Returns the wider type if Iceberg can widen one to the other: decimals of the same scale. */
 function joined(known: Field | undefined, type: string): string | undefined {
   if (known === undefined || known.type === type) return type;
   const [before, after] = [known.type, type].map((one) => /^decimal\((\d+), (\d+)\)$/.exec(one));

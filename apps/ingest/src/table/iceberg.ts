@@ -5,7 +5,7 @@ import { type AvroRecord, type AvroType, avroFile } from './avro.ts';
 import { type IcebergTable, icebergTables, idField, parts, timeField } from './iceberg-schema.ts';
 import type { Manifest, TableFile } from './manifest.ts';
 
-/** Ids of partition fields begin there. */
+/** First id of partition fields. */
 const partIds = 1000;
 
 function optional(type: AvroType): AvroType {
@@ -78,7 +78,7 @@ const manifestFile = record('manifest_file', [
 function entryOf(file: TableFile, location: string, version: number) {
   const { exchange, product, date, path, rows, bytes } = file;
   const day = Date.parse(date) / 86_400_000;
-  // After 2255 a double may be a microsecond off, and readers would leave the file out.
+  // After 2255 a double may be a microsecond off, and readers would skip the file by its bounds.
   const isExact = Number.isSafeInteger(file.lastUs);
   const bound = (id: number, us: number) => [
     { key: idField, value: int64(id) },
@@ -108,15 +108,13 @@ function int64(value: number): Buffer {
   return bytes;
 }
 
-/** Path of a table's metadata in the folder. */
 function metadataFolder(name: string): string {
   return `iceberg/${name}/metadata`;
 }
 
-/** Name of a file of the metadata, and its bytes. */
 type NamedBytes = readonly [name: string, bytes: Buffer];
 
-/** Each state has one manifest with all files, so none are taken over from others. */
+/** Each state has one new manifest with all files. */
 const noOlderFiles = {
   existing_files_count: 0,
   existing_rows_count: 0,
@@ -124,7 +122,7 @@ const noOlderFiles = {
   deleted_rows_count: 0,
 };
 
-/** All files of the metadata of one state: manifest, manifest list, table metadata. */
+/** Makes the metadata files of one state: manifest, manifest list, table metadata. */
 function icebergFiles(
   table: IcebergTable,
   { version, location, nowMs }: { version: number; location: string; nowMs: number },
@@ -204,38 +202,38 @@ function icebergFiles(
     [manifestName, manifest],
     [listName, list],
     [`v${version}.metadata.json`, Buffer.from(JSON.stringify(metadata))],
-    // Last: from then on readers look at this version.
+    // Comes last, as it makes readers use this version.
     ['version-hint.text', Buffer.from(String(version))],
   ];
 }
 
-/** A UUID, the same for the same place. */
+/** Makes a UUID from a path. */
 function uuidOf(place: string): string {
   const hex = createHash('sha256').update(place).digest('hex');
-  // The digits at 12 and 16 tell the version and the variant of a UUID.
+  // The digits at 12 and 16 are the version and the variant of a UUID.
   const digits = `${hex.slice(0, 12)}4${hex.slice(13, 16)}8${hex.slice(17, 32)}`;
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
-/** Metadata is kept up to date if this file is there. */
+/** Metadata is kept up to date while this file exists. */
 const stateFile = 'iceberg/state.json';
 
 interface State {
-  /** Address of the folder for other programs. */
+  /** Address of the folder, for other programs. */
   readonly location: string;
-  /** Version of the table that all metadata is of. */
+  /** Version of the table that the metadata describes. */
   readonly version: number;
 }
 
 export interface IcebergWish {
-  /** Begins to keep metadata, or writes it anew. @default false */
+  /** Starts to keep metadata, or rewrites it. @default false */
   readonly begins?: boolean | undefined;
-  /** Address of the folder for other programs. @default the one before, or else its own */
+  /** Address of the folder, for other programs. @default the previous one, or its own */
   readonly location?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** One table of Iceberg as it was written. */
+/** An Iceberg table that was written. */
 export interface Published {
   readonly table: string;
   readonly rows: number;
@@ -245,8 +243,8 @@ export interface Published {
 }
 
 /**
- * Brings the metadata to a state of the table, if it is kept at all. The metadata of the state
- * before stays, as a reader may be about to read it; its data files may be gone.
+ * Updates the metadata to a state of the table, if it is kept at all. That of the previous state
+ * stays, as a reader may have just opened it; its data files may be gone.
  */
 export async function publishIceberg(
   folder: Folder,
@@ -260,7 +258,7 @@ export async function publishIceberg(
   const { version } = manifest;
   if (!begins && (!isKept || state.version === version)) return [];
   const address = location ?? state.location ?? addressOf(folder.place);
-  // Readers refuse a fraction of a millisecond.
+  // Readers refuse fractions of a millisecond.
   const at = { version, location: address, nowMs: Math.floor(nowMs) };
   const published: Published[] = [];
   const kept = new Set([stateFile]);
@@ -292,7 +290,7 @@ function stateIn(bytes: Uint8Array, place: string): Partial<State> {
   }
 }
 
-/** `file:///…` for a directory, `s3://bucket/…` for a bucket. */
+/** Returns `file:///…` for a directory, `s3://bucket/…` for a bucket. */
 function addressOf(place: string): string {
   return URL.canParse(place) ? `s3:/${new URL(place).pathname}` : `file://${place}`;
 }

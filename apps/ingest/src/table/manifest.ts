@@ -6,9 +6,9 @@ import type { RawEntry } from '../files/raw-file.ts';
 import { type DecimalTypes, type RowColumns, usualTypes } from './engine.ts';
 import type { RecordTypes } from './records.ts';
 
-/** One Parquet file of the table: the trades of one product on one day, by ascending id. */
+/** A Parquet file of the table: trades of one product on one day, by ascending id. */
 export interface TableFile {
-  /** Its path in the folder. */
+  /** Path in the folder. */
   readonly path: string;
   readonly exchange: string;
   readonly product: string;
@@ -17,54 +17,54 @@ export interface TableFile {
   readonly rows: number;
   readonly firstId: number;
   readonly lastId: number;
-  /** Microseconds since 1970 in UTC; of the earliest and the latest trade. */
+  /** Times of the earliest and the latest trade, in microseconds since 1970 in UTC. */
   readonly firstUs: number;
   readonly lastUs: number;
   readonly bytes: number;
   readonly sha256: string;
-  /** The lowest and the highest first field of the key, as text; only of records with a key. */
+  /** Lowest and highest value of the key's first field, as text; for records with a key only. */
   readonly firstKey?: string | undefined;
   readonly lastKey?: string | undefined;
 }
 
-/** Types of the columns of a product: of trades, or of the records of a declared source. */
+/** Column types of a product with trades or with records of a declared source. */
 export type ProductTypes = DecimalTypes | RecordTypes;
 
-/** Tells records from trades. */
+/** True for records, false for trades. */
 export function areRecords(types: ProductTypes): types is RecordTypes {
   return 'columns' in types;
 }
 
-/** Tells records that replace earlier ones with the same key. */
+/** True for records that replace earlier ones with the same key. */
 export function areKeyed(types: ProductTypes): types is RecordTypes {
   return areRecords(types) && types.key.length > 0;
 }
 
-/** The columns that number the rows of a product and tell their time. */
+/** Returns the columns with the number and the time of a row. */
 export function rowColumns(types: ProductTypes): RowColumns {
   return areRecords(types) ? { id: '_seq', time: '_time' } : { id: 'trade_id', time: 'trade_ts' };
 }
 
-/** Part of the ledger of a product that is in the table. */
+/** The part of a product's ledger that is in the table. */
 export interface MergedProduct {
   readonly exchange: string;
   readonly product: string;
   readonly generation: number;
   /** The last commit of the ledger that is in the table; 0 for none. */
   readonly mergedTo: number;
-  /** Lines read from raw files, repeats included. */
+  /** Lines read from raw files, including repeats. */
   readonly read: number;
-  /** Trades in the table: lines read without repeats. */
+  /** Rows in the table, without repeats. */
   readonly rows: number;
-  /** Of all its files: they are written anew when a value does not fit. */
+  /** Types of all its files, which are rewritten when a value does not fit. */
   readonly types: ProductTypes;
 }
 
-/** One state of the table: which files make it up. Whoever has it sees just this state. */
+/** One state of the table: the files that belong to it. */
 export interface Manifest {
-  /** Grows by one with each change; 0 for a table that has never been written. */
+  /** Increases by one with each change; 0 for a table that was never written. */
   readonly version: number;
-  /** The fencing number of the lease under which it was made; never goes back. */
+  /** Fencing number of the lease under which it was made; never decreases. */
   readonly fence: number;
   /** By exchange, then product. */
   readonly products: readonly MergedProduct[];
@@ -76,16 +76,16 @@ export interface Manifest {
 export const emptyManifest: Manifest = { version: 0, fence: 0, products: [], files: [] };
 
 const format = 'spillway-trades';
-/** Grows when a program of before could misread the table. */
+/** Increased when an older program could misread the table. */
 const formatVersion = 3;
 
-/** One JSON document, with a checksum of all but its head; the README has its schema. */
+/** Encodes a manifest as JSON with a checksum; the README has its schema. */
 function encodeManifest(manifest: Manifest): Uint8Array {
   const sha256 = createHash('sha256').update(JSON.stringify(manifest)).digest('hex');
   return Buffer.from(`${JSON.stringify({ format, formatVersion, sha256, ...manifest })}\n`);
 }
 
-/** Throws `TABLE_CORRUPT` or `TABLE_FUTURE`, naming the file: it never guesses. */
+/** Decodes a manifest; throws `TABLE_CORRUPT` or `TABLE_FUTURE` with the name of the file. */
 function decodeManifest(bytes: Uint8Array, version: number, place: string): Manifest {
   const read = parsed(Buffer.from(bytes).toString(), place);
   const { format: found, formatVersion: known, sha256: expected, ...manifest } = read;
@@ -118,17 +118,17 @@ function corrupt(place: string, why: string, cause?: unknown): Error {
 }
 
 const manifestFile = /^table\/manifest\/(\d{9})\.json$/;
-/** The number is the version of the table that the file was made for. */
+/** The number in the name is the version of the table that the file was made for. */
 const dataFile = new RegExp(
   '^table/data/exchange=[^/]+/product=[^/]+/date=[-\\d]{10}/' +
     '(\\d{9})-[\\da-f]{16}\\.parquet(\\.new)?$',
 );
 
 /**
- * The states of a table. A state is made by creating the manifest of the next version, which only
- * one can do: so the states are a chain, and whoever comes late or holds an older lease is refused.
- * New files wait as `.parquet.new` until then, and take their places after it, so that a reader of
- * all `.parquet` files sees what is committed and nothing else.
+ * The states of a table. A commit creates the manifest of the next version, which only one process
+ * can do: so states form a chain, and a process that is late or has an older lease is refused. New
+ * files are called `.parquet.new` until the commit and are renamed after it, so that a reader of
+ * all `.parquet` files sees committed data only.
  */
 export class ManifestChain {
   readonly #folder: Folder;
@@ -137,9 +137,9 @@ export class ManifestChain {
     this.#folder = folder;
   }
 
-  /** The newest state. */
+  /** Loads the newest state. */
   async load(signal?: AbortSignal): Promise<Manifest> {
-    // The one that was listed may be removed before it is read, but not many times in a row.
+    // A listed manifest may be deleted before it is read, but not many times in a row.
     for (let looks = 1; ; looks += 1) {
       const files = await this.#folder.list('table/manifest', signal);
       const newest = Math.max(0, ...files.map(({ path }) => versionOf(path, manifestFile) ?? 0));
@@ -154,7 +154,7 @@ export class ManifestChain {
     }
   }
 
-  /** Lists what lies in the table's folder beside the files of this state. */
+  /** Lists files in the table's folder that do not belong to this state. */
   async strays(state: Manifest, signal?: AbortSignal): Promise<Strays> {
     const named = new Set(state.files.map(({ path }) => path));
     const strays: Record<keyof Strays, string[]> = {
@@ -170,19 +170,19 @@ export class ManifestChain {
       else if (isWaiting) strays.waiting.push(path.slice(0, -'.new'.length));
       else if (named.has(path) || path === manifestPath(state.version)) continue;
       else if (version <= state.version) strays.left.push(path);
-      // A newer holder of the lease may be writing files of a later version just now.
+      // A `.new` file of a later version may be in work by a newer holder of the lease.
       else if (path.endsWith('.parquet')) strays.later.push(path);
     }
     return strays;
   }
 
   /**
-   * Brings the folder to the state, as the process that made it may have been killed before it was
-   * done; deletes what crashes left. Rejects with `TABLE_FOREIGN` for files of others.
+   * Completes a commit whose process was killed before it had renamed all files, and deletes files
+   * that crashes left. Rejects with `TABLE_FOREIGN` for files of other programs.
    */
   async recover(state: Manifest, signal?: AbortSignal): Promise<void> {
     const { foreign, waiting, left, later } = await this.strays(state, signal);
-    // Files have their names once there is a manifest: readers of all of them would count them.
+    // A file gets its final name after its manifest exists, so that manifest must be lost.
     if (later[0] !== undefined) throw corrupt(`${this.#folder.place}/${later[0]}`, noManifest);
     if (foreign[0] !== undefined) {
       const what = `${this.#folder.place}/${foreign[0]}: this file is not of the table`;
@@ -191,7 +191,7 @@ export class ManifestChain {
     await this.#folder.settle(waiting, left);
   }
 
-  /** Makes it the newest state in one atomic step, or throws `TABLE_STALE`. */
+  /** Commits the next state in one atomic step, or throws `TABLE_STALE`. */
   async commit(before: Manifest, next: Omit<Manifest, 'version'>): Promise<Manifest> {
     const manifest: Manifest = { version: before.version + 1, ...next };
     const path = manifestPath(manifest.version);
@@ -202,7 +202,7 @@ export class ManifestChain {
     }
     const bytes = encodeManifest(manifest);
     const isMade = await this.#folder.create(path, bytes);
-    // The answer to our own may have been lost on the way.
+    // If only the answer was lost, the file is our own.
     if (!isMade && !Buffer.from(bytes).equals(await this.#folder.read(path))) {
       throw ingestError('TABLE_STALE', `${place}: another process has changed the table meanwhile`);
     }
@@ -213,9 +213,9 @@ export class ManifestChain {
 }
 
 /**
- * Files that take their places and those they replace. A day whose number of rows stays, as where
- * files are joined, is a step of its own: readers of all files find both for a moment only. A trade
- * may move from one to another of the other days, so they are one step.
+ * Plans the renames and deletions of a commit. A day whose number of rows stays the same, as when
+ * files are joined, is a step of its own, so that readers of all files see both for a moment only.
+ * All other days are one step, since a trade may move from one to another.
  */
 function steps(before: Manifest, now: Manifest) {
   const old = new Set(before.files.map(({ path }) => path));
@@ -234,22 +234,22 @@ function steps(before: Manifest, now: Manifest) {
   return [...all].map((step) => ({ placed: pathsOf(placed, step), gone: pathsOf(gone, step) }));
 }
 
-/** Says why a file of a later state cannot be. */
+/** Reason why a file of a later state is wrong. */
 export const noManifest = 'the manifest that names it is gone';
 
-/** Files in the folder of the table that are not of its state. */
+/** Files in the table's folder that do not belong to its state. */
 export interface Strays {
-  /** Not the table's own. */
+  /** Files of other programs. */
   readonly foreign: readonly string[];
-  /** Files of the state that have yet to take their place. */
+  /** Files of the state that are not renamed yet. */
   readonly waiting: readonly string[];
-  /** Files of earlier states, or of changes that were not made. */
+  /** Files of earlier states, or of changes that were not committed. */
   readonly left: readonly string[];
-  /** Files of a later state, which is gone, or was made after this one was looked at. */
+  /** Files of a later state, whose manifest is lost or was made meanwhile. */
   readonly later: readonly string[];
 }
 
-/** Path of a Parquet file of the table; its name tells the version and a hash of its bytes. */
+/** Makes the path of a Parquet file; its name has the version and a hash of its bytes. */
 export function dataPath(dayFolder: string, version: number, sha256: string): string {
   return `table/data/${dayFolder}/${padded(version)}-${sha256.slice(0, 16)}.parquet`;
 }
@@ -267,22 +267,22 @@ function versionOf(path: string, pattern: RegExp): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** The product that something is of. */
+/** The full name of a product. */
 export interface ProductName {
   readonly exchange: string;
   readonly product: string;
 }
 
-/** The next state of a table while it is made; the one before stays as it is. */
+/** The next state of a table while it is being made. */
 export class TableDraft {
   readonly before: Manifest;
-  /** By product. */
+  /** By {@link keyOf}. */
   readonly #files: Map<string, readonly TableFile[]>;
   readonly #products: Map<string, MergedProduct>;
   readonly #types = new Map<string, ProductTypes>();
-  /** Types that have changed, in words. */
+  /** Descriptions of changed types. */
   readonly changes: string[] = [];
-  /** Days that were written, by product and date. */
+  /** Written days, as product and date. */
   readonly written: Set<string> = new Set();
 
   constructor(before: Manifest) {
@@ -291,7 +291,7 @@ export class TableDraft {
     this.#products = new Map(before.products.map((one) => [keyOf(one), one]));
   }
 
-  /** Version of the state that the new files belong to. */
+  /** Version of the next state. */
   get version(): number {
     return this.before.version + 1;
   }
@@ -312,7 +312,7 @@ export class TableDraft {
     this.#types.set(keyOf(name), types);
   }
 
-  /** Forgets all that is known of the product. */
+  /** Removes the product with its files. */
   drop(name: ProductName): void {
     this.#files.delete(keyOf(name));
     this.#products.delete(keyOf(name));
@@ -324,7 +324,7 @@ export class TableDraft {
     for (const file of [...gone, ...made]) this.written.add(`${keyOf(name)} ${file.date}`);
   }
 
-  /** Notes that the entries are in. */
+  /** Notes that the entries have been merged. */
   advance(name: ProductName, entries: readonly RawEntry[]): void {
     const { exchange, product } = name;
     const generation = entries[0]?.generation ?? 1;
@@ -351,7 +351,7 @@ export class TableDraft {
   }
 }
 
-/** The same for everything of one product; no exchange has a name with a line break in it. */
+/** Makes a map key of a product; names of exchanges have no line breaks. */
 export function keyOf({ exchange, product }: ProductName): string {
   return `${exchange}\n${product}`;
 }

@@ -47,20 +47,20 @@ import {
   widthSql,
 } from './records.ts';
 
-/** Rules that make rows of raw lines: SQL of an exchange, or the schema of a declared source. */
+/** Rules for making rows of raw lines: SQL for trades, or the schema of records. */
 export type Lines = LineSql | RecordSchema;
 
-/** Lines that are in work at once: four times as many took 50 MB more (2026-11). */
+/** Trades merged at once: four times as many took 50 MB more (2026-11). */
 const pieceTrades = 125_000;
-/** Compressed bytes of records that are in work at once; 125,000 trades have some 2 MB. */
+/** Compressed bytes of records merged at once; 125,000 trades have some 2 MB. */
 export const recordPieceBytes: number = 16 * 2 ** 20;
 
 const dayUs = 86_400_000_000;
 const until1970Us = 719_162 * dayUs; // Of years from 1 on; SQL divides towards 0.
-/** Files that are made durable together. */
+/** Files synced to disk together. */
 const adoptsAtOnce = 16;
 
-/** Brings raw files into a draft, piece by piece, so that memory does not grow with the history. */
+/** Merges raw files into a draft piece by piece, so that memory does not grow with the history. */
 export class Merge implements AsyncDisposable {
   readonly #engine: Engine;
   readonly #folder: Folder;
@@ -76,12 +76,12 @@ export class Merge implements AsyncDisposable {
     this.#scratch = join(folder.scratch, `merge-${randomUUID()}`);
   }
 
-  /** Deletes the files of a merge that failed: the disk may be full because of them. */
+  /** Deletes temporary files, also of a failed merge: they may have filled the disk. */
   async [Symbol.asyncDispose](): Promise<void> {
     await rm(this.#scratch, { recursive: true, force: true }).catch(() => {});
   }
 
-  /** Adds all new entries of one product and generation; the draft has none of them yet. */
+  /** Adds new entries of one product and generation. */
   async add(name: ProductName, entries: readonly RawEntry[], lines: Lines): Promise<void> {
     if ('declared' in lines && !areRecords(this.#draft.typesOf(name))) {
       this.#draft.widen(name, firstTypes(lines));
@@ -95,25 +95,24 @@ export class Merge implements AsyncDisposable {
     this.#draft.advance(name, entries);
   }
 
-  /** Makes one file of several of the same day, which are given by ascending id. */
+  /** Joins files of one day, given by ascending id. */
   async join(name: ProductName, files: readonly TableFile[]): Promise<void> {
     await using held = await this.#hold(files);
     const types = this.#draft.typesOf(name);
     const columns = rowColumns(types);
-    // Records are read in the current types, in which the bounds of keys are compared.
+    // Records are read in the current types, since bounds of keys are compared in those.
     const isRecords = areRecords(types);
     const source = isRecords ? `(${this.#rowsOf(name, held.paths)})` : readSql(held.paths);
     const [row = {}] = await this.#rows(`SELECT count(*) AS rows,
       ${lateCount(source, columns.id)} AS late, ${extentOf(types)} FROM ${source}`);
     const rows = rowsOf(files);
-    // Records that were changed since lie in the file of the change, so numbers may interleave.
+    // A changed record is in the file of its change, so numbers of files may interleave.
     const isSorted = Number(row.late) === 0;
     if (Number(row.rows) !== rows || !(isSorted || isRecords)) {
       const what = files.map(({ path }) => path).join(', ');
       const found = `${row.rows} trades, ${row.late} of them out of order`;
       throw ingestError('TABLE_CORRUPT', `${what}: ${found}; the manifest has ${rows} in order`);
     }
-    // Rows that are in order already are not sorted again.
     const order = isSorted ? '' : ` ORDER BY ${columns.id}`;
     const copy = await this.#copy(`${this.#rowsOf(name, held.paths)}${order}`, types);
     this.#draft.replace(name, files, [await this.#adopt({ ...name, row: { ...row, copy } })]);
@@ -129,7 +128,7 @@ export class Merge implements AsyncDisposable {
     }
     const firstId = piece[0]?.firstId ?? 0;
     const lastId = highestId(piece);
-    // Files of any day, since a trade may have another time than when it was first read.
+    // Files of any day, since the time of a trade may have been corrected.
     const touched = this.#draft.filesOf(name).filter((file) => {
       return file.firstId <= lastId && file.lastId >= firstId;
     });
@@ -137,7 +136,7 @@ export class Merge implements AsyncDisposable {
     this.#draft.replace(name, touched, await this.#writeDays(name));
   }
 
-  /** Rewrites files without the records that are staged again, since the staged ones are newer. */
+  /** Removes records from files that are staged again, as the staged ones are newer. */
   async #dropReplaced(name: ProductName, types: RecordTypes): Promise<void> {
     for (const file of await this.#sameKeys(types, this.#draft.filesOf(name))) {
       await using held = await this.#hold([file]);
@@ -152,7 +151,7 @@ export class Merge implements AsyncDisposable {
     }
   }
 
-  /** The files that have a staged key: a change may be of a record that came long ago. */
+  /** Finds the files that contain a staged key, also among old ones. */
   async #sameKeys(types: RecordTypes, all: readonly TableFile[]): Promise<readonly TableFile[]> {
     const ranges = all.flatMap(({ firstKey, lastKey }, at) => {
       const isKnown = typeof firstKey === 'string' && typeof lastKey === 'string';
@@ -182,7 +181,7 @@ export class Merge implements AsyncDisposable {
         const [{ file }] = piece as [RawEntry];
         throw engineError('RAW_INVALID', `${this.#folder.place}/${file}`, error);
       }
-      // One by one, so that the error names the file that caused it.
+      // Again one by one, so that the error names the file.
       for (const entry of piece) await this.#stage(name, [entry], lines);
       throw error;
     }
@@ -213,7 +212,7 @@ export class Merge implements AsyncDisposable {
     }
   }
 
-  /** Adds columns for new fields; one that does not hold a value gets a type that does. */
+  /** Adds columns for new fields, and widens types that do not hold a value. */
   async #stageRecords(name: ProductName, paths: readonly string[]): Promise<void> {
     const before = this.#draft.typesOf(name) as RecordTypes;
     const { types, changes } = await columnsFor(this.#engine, paths, before, this.#signal);
@@ -228,7 +227,7 @@ export class Merge implements AsyncDisposable {
     await this.#run(`CREATE OR REPLACE TEMP TABLE stage AS ${recordsSql(paths, types)}`);
   }
 
-  /** Finds types that hold the numbers of these lines; all files of the product get them. */
+  /** Widens the types to hold the numbers of these lines, and rewrites the product's files. */
   async #widen(name: ProductName, paths: readonly string[], lines: LineSql): Promise<void> {
     const [row = {}] = await this.#rows(digitsSql(paths, lines));
     const { price, quantity } = this.#draft.typesOf(name) as DecimalTypes;
@@ -239,7 +238,7 @@ export class Merge implements AsyncDisposable {
     for (const file of this.#draft.filesOf(name)) await this.join(name, [file]);
   }
 
-  /** Throws unless all trades that the ledger has of these files are staged, and complete. */
+  /** Throws unless exactly the trades of the ledger are staged, with all values. */
   async #checkStage(name: ProductName, piece: readonly RawEntry[]): Promise<void> {
     const types = this.#draft.typesOf(name);
     const { id } = rowColumns(types);
@@ -266,23 +265,23 @@ export class Merge implements AsyncDisposable {
     await this.#run(`INSERT INTO stage BY NAME ${this.#rowsOf(name, held.paths)}`);
   }
 
-  /** Rows of files of the product, in the types that it has now. */
+  /** Selects rows of the product's files in its current types. */
   #rowsOf(name: ProductName, paths: readonly string[]): string {
     const types = this.#draft.typesOf(name);
     if (areRecords(types)) return recordFilesSql(paths, types);
     return `SELECT ${columnsAs(types)} FROM ${readSql(paths)}`;
   }
 
-  /** Writes what is staged, each trade once, as one file for each day. */
+  /** Writes the staged rows, each once, as one file per day. */
   async #writeDays(name: ProductName): Promise<readonly TableFile[]> {
     const types = this.#draft.typesOf(name);
     const columns = rowColumns(types);
     const isKeyed = areKeyed(types);
-    // Mostly the lines are in order; counting those that are not is far cheaper than sorting.
+    // Lines are mostly in order, and counting those that are not is far cheaper than sorting.
     const [{ late } = {}] = await this.#rows(`SELECT ${lateCount('stage', columns.id)} AS late`);
     if (Number(late) > 0 || isKeyed) {
       const order = areRecords(types) ? '_time DESC' : newest;
-      // Records with a key have a number each, so that no window over whole rows is needed.
+      // Records have numbers, so that no window over whole rows is needed.
       const once = isKeyed
         ? `WHERE _seq IN (SELECT max(_seq) FROM stage GROUP BY ${keySql(types).join()})`
         : `QUALIFY row_number() OVER (PARTITION BY ${columns.id} ORDER BY ${order}) = 1`;
@@ -300,7 +299,7 @@ export class Merge implements AsyncDisposable {
         const isDay = isOf(String(row.date), columns.time);
         some.push({ ...row, copy: await this.#copy(`SELECT * FROM stage WHERE ${isDay}`, types) });
       }
-      // Some at once, because most of the time goes into waiting for the disk.
+      // Some at once, as most of the time is waiting for the disk.
       made.push(...(await allOf(some.map((row) => this.#adopt({ ...name, row })))));
     }
     await this.#run('DROP TABLE stage');
@@ -354,13 +353,13 @@ export class Merge implements AsyncDisposable {
   }
 }
 
-/** Waits for all of them, also when one fails: none goes on after the caller has the error. */
+/** Like `Promise.all`, but waits for all to end before it rejects. */
 async function allOf<T>(work: readonly Promise<T>[]): Promise<readonly T[]> {
   await Promise.allSettled(work);
   return await Promise.all(work);
 }
 
-/** The first entries that are done at once: not too many, and no file of the table between them. */
+/** Returns the first entries to merge at once: not too many, and no table file between them. */
 function pieceOf(entries: readonly RawEntry[], files: readonly TableFile[]): readonly RawEntry[] {
   let trades = 0;
   let bytes = 0;
@@ -378,13 +377,13 @@ function pieceOf(entries: readonly RawEntry[], files: readonly TableFile[]): rea
   return stop === -1 ? entries : entries.slice(0, stop);
 }
 
-/** Columns of a file that the manifest keeps. */
+/** Selects the figures of a file that the manifest keeps. */
 function extentOf(types: ProductTypes): string {
   const extent = extentSql(rowColumns(types));
   return areKeyed(types) ? `${extent}, ${keyExtentSql(types)}` : extent;
 }
 
-/** Files of the table, without the columns that are in their paths. */
+/** Reads files of the table, without the columns that are in their paths. */
 function readSql(paths: readonly string[]): string {
   return `read_parquet([${paths.map(quoted).join()}], hive_partitioning = false)`;
 }

@@ -1,7 +1,7 @@
 import { ingestError } from '../errors.ts';
 import { type Engine, quoted, type Row } from './engine.ts';
 
-/** Types of a column of records; `decimal(p,s)` only where it is declared. */
+/** Column types of records; decimals only if declared. */
 export type RecordType =
   | 'BOOLEAN'
   | 'BIGINT'
@@ -12,18 +12,18 @@ export type RecordType =
   | 'VARCHAR'
   | `DECIMAL(${number},${number})`;
 
-/** One column of the table, made of one field of each record. */
+/** A column of the table, made of one field of the records. */
 export interface RecordColumn {
   readonly name: string;
   readonly field: string;
   readonly type: RecordType;
-  /** Types that it had before a value came that they do not hold. @default none */
+  /** Earlier types, which did not hold a later value. @default none */
   readonly was?: readonly RecordType[] | undefined;
 }
 
 /** Columns of the records of one product, as the manifest keeps them. */
 export interface RecordTypes {
-  /** Fields that tell which records are the same; none if the number of a record does. */
+  /** Fields that identify a record; none if its number does. */
   readonly key: readonly string[];
   readonly columns: readonly RecordColumn[];
 }
@@ -34,7 +34,7 @@ export interface RecordSchema {
   readonly declared: Readonly<Record<string, RecordType>>;
 }
 
-/** A column whose type does not hold a value any more. */
+/** A change of a column's type, and the value that required it. */
 export interface TypeChange {
   readonly column: string;
   readonly from: RecordType;
@@ -42,14 +42,14 @@ export interface TypeChange {
   readonly value: string;
 }
 
-/** Columns of a table, and so fields of all records of a product. */
+/** Largest number of columns, and so of different fields of a product. */
 export const columnsMax: number = 1_000;
-/** Length of a record as JSON; DuckDB takes twice the room for each thread. */
+/** Largest record in bytes of JSON; DuckDB needs twice as much memory per thread. */
 export const recordBytesMax: number = 4 * 2 ** 20;
-/** Names of our own: the number of a record, its time, and the parts of its path. */
+/** Reserved names: number and time of a record, and the parts of its path. */
 const taken = ['_seq', '_time', 'exchange', 'product', 'date'];
 
-/** Types in the order in which they are tried for a new column; text holds everything. */
+/** Types in the order in which they are tried for a new column; text fits everything. */
 const sampled: readonly RecordType[] = [
   'BOOLEAN',
   'BIGINT',
@@ -60,7 +60,7 @@ const sampled: readonly RecordType[] = [
   'VARCHAR',
 ];
 
-/** A condition on the JSON type and the text of a value: the column holds it to the last digit. */
+/** Makes the condition that a column type holds a value exactly, by its JSON type and text. */
 function holds(column: RecordType, type = 'type', text = 'text'): string {
   const isText = (pattern: string): string => `regexp_full_match(${text}, '${pattern}')`;
   const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
@@ -69,11 +69,11 @@ function holds(column: RecordType, type = 'type', text = 'text'): string {
     case 'BOOLEAN':
       return `${type} = 'BOOLEAN'`;
     case 'BIGINT':
-      // The integers that a double holds too, so that the column may become one of fractions.
+      // Only integers that fit a double, so that the column can become DOUBLE later.
       return `${type} IN ('UBIGINT', 'BIGINT')
         AND abs(TRY_CAST(${text} AS HUGEINT)) <= 9007199254740992`;
     case 'DOUBLE':
-      // The reader of answers leaves no number in a record that a double does not hold.
+      // Numbers that do not fit a double are texts already.
       return `${type} IN ('DOUBLE', 'UBIGINT', 'BIGINT')`;
     case 'DATE':
       return `${type} = 'VARCHAR' AND ${isText(day)} AND TRY_CAST(${text} AS DATE) IS NOT NULL`;
@@ -99,8 +99,8 @@ function linesOf(paths: readonly string[]): string {
 }
 
 /**
- * Every value of every record that is not null: `field`, `type`, `text`, `place`. The reader takes
- * records apart: functions on a whole record hold it in memory for each of its fields (2026-11).
+ * Selects every value of every record that is not null: `field`, `type`, `text`, `place`. The
+ * reader splits records into maps, as JSON functions hold a whole record for each field (2026-11).
  */
 function valuesOf(paths: readonly string[]): string {
   const fields = `SELECT unnest(map_keys(record)) AS field, unnest(map_values(record)) AS value,
@@ -109,7 +109,7 @@ function valuesOf(paths: readonly string[]): string {
     FROM (${fields}) WHERE type <> 'NULL')`;
 }
 
-/** Columns that hold the records of these raw files and all before them. */
+/** Finds columns that hold the records of these raw files and all earlier ones. */
 export async function columnsFor(
   engine: Pick<Engine, 'rows'>,
   paths: readonly string[],
@@ -150,7 +150,7 @@ export async function columnsFor(
   return { types: { key: before.key, columns }, changes };
 }
 
-/** A type that also holds what a column has already: text, or a number with a fraction. */
+/** True if the first type holds all values of the second: text, or DOUBLE after BIGINT. */
 function isWider(type: RecordType, than: RecordType | undefined): boolean {
   return than === undefined || type === 'VARCHAR' || (type === 'DOUBLE' && than === 'BIGINT');
 }
@@ -169,7 +169,7 @@ async function misfit(
   return String(row?.text).slice(0, 80);
 }
 
-/** A name that no other column has: SQL does not tell capital letters from small ones. */
+/** Makes a unique column name; SQL names are not case-sensitive. */
 function nameFor(field: string, names: Set<string>): string {
   let name = field === '' ? '_' : field.replaceAll('\0', '_');
   while (names.has(name.toLowerCase())) name += '_';
@@ -177,7 +177,7 @@ function nameFor(field: string, names: Set<string>): string {
   return name;
 }
 
-/** The columns of a product of which nothing was read yet. */
+/** Returns the columns of a product before its first record. */
 export function firstTypes({ key, declared }: RecordSchema): RecordTypes {
   const names = new Set(taken);
   const columns = Object.entries(declared).map(([field, type]): RecordColumn => {
@@ -186,12 +186,12 @@ export function firstTypes({ key, declared }: RecordSchema): RecordTypes {
   return { key, columns };
 }
 
-/** A name as SQL writes it. */
+/** Quotes a name for SQL. */
 export function named(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** The rows of the table, from raw lines. */
+/** Selects rows of the table from raw lines. */
 export function recordsSql(paths: readonly string[], { columns }: RecordTypes): string {
   const values = columns.map(({ name, field, type, was = [] }) => {
     const value = `record[${quoted(field)}]`;
@@ -200,7 +200,7 @@ export function recordsSql(paths: readonly string[], { columns }: RecordTypes): 
     if (before === undefined || type !== 'VARCHAR') {
       return `CAST(${text} AS ${storedAs(type)}) AS ${named(name)}`;
     }
-    // Written as files with the type of before were: else a key would not be found in them.
+    // Formatted like values of files with the old type: else keys would not match them.
     const isHeld = holds(before, `json_type(${value})`, text);
     const same = `CAST(TRY_CAST(${text} AS ${storedAs(before)}) AS VARCHAR)`;
     return `CASE WHEN ${isHeld} THEN ${same} ELSE ${text} END AS ${named(name)}`;
@@ -209,12 +209,12 @@ export function recordsSql(paths: readonly string[], { columns }: RecordTypes): 
   return `SELECT ${[...own, ...values].join()} FROM ${linesOf(paths)}`;
 }
 
-/** Parquet has no JSON that every tool reads, so it is text. */
+/** Returns the type in Parquet: JSON is stored as text, which every tool reads. */
 function storedAs(type: RecordType): string {
   return type === 'JSON' ? 'VARCHAR' : type;
 }
 
-/** Rows of files that may lack columns, or have them in a narrower type. */
+/** Selects rows of files that may lack columns, or have them in narrower types. */
 export function recordFilesSql(paths: readonly string[], { columns }: RecordTypes): string {
   const all = columns.map(({ name, type }) => `NULL::${storedAs(type)} AS ${named(name)}`);
   const empty = ['NULL::BIGINT AS _seq', 'NULL::TIMESTAMPTZ AS _time', ...all].join();
@@ -226,22 +226,22 @@ export function recordFilesSql(paths: readonly string[], { columns }: RecordType
     UNION ALL BY NAME SELECT ${empty} WHERE false)`;
 }
 
-/** Bytes of a row in memory, about. */
+/** Estimates the bytes of a row in memory. */
 export function widthSql({ columns }: RecordTypes): string {
   const texts = columns.filter(({ type }) => storedAs(type) === 'VARCHAR');
   const lengths = texts.map(({ name }) => `coalesce(strlen(${named(name)}), 0)`);
   return [16 * (columns.length + 2), ...lengths].join(' + ');
 }
 
-/** The columns of the key, for SQL. */
+/** Returns the columns of the key, quoted. */
 export function keySql({ key, columns }: RecordTypes): readonly string[] {
   return key.map((field) => named(columns.find((one) => one.field === field)?.name ?? field));
 }
 
-/** Longer texts are no bounds of a file: the manifest has to stay small. */
+/** Longer keys get no bounds in the manifest, which has to stay small. */
 const keyLengthMax = 200;
 
-/** The lowest and highest first field of the key, for the manifest. */
+/** Selects the lowest and highest value of the key's first field, for the manifest. */
 export function keyExtentSql(types: RecordTypes): string {
   const [column = ''] = keySql(types);
   const text = (bound: string): string => `CAST(${bound}(${column}) AS VARCHAR)`;
@@ -250,7 +250,7 @@ export function keyExtentSql(types: RecordTypes): string {
     CASE WHEN ${fits} THEN ${text('max')} END AS "lastKey"`;
 }
 
-/** The numbers of the ranges in which there is a staged key: `at`. */
+/** Selects the numbers of ranges with a staged key. */
 export function rangesHitSql(
   types: RecordTypes,
   ranges: readonly { readonly at: number; readonly first: string; readonly last: string }[],
@@ -266,7 +266,7 @@ export function rangesHitSql(
     WHERE staged <= high`;
 }
 
-/** The newest number of each key in raw lines, to compare the table with. */
+/** Selects the newest number of each key in raw lines, to compare with the table. */
 export function newestSql(paths: readonly string[], types: RecordTypes): string {
   const names = keySql(types).join();
   const columns = types.columns.filter(({ field }) => types.key.includes(field));

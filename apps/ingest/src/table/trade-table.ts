@@ -20,40 +20,40 @@ import { type QueryOptions, type QueryResult, runQuery, TableView } from './view
 
 export interface TradeTableOptions {
   readonly folder: Folder;
-  /** Rules that make rows of the raw lines of each exchange or source, by its name. */
+  /** Rules for making rows of raw lines, by the name of exchange or source. */
   readonly lines: Readonly<Record<string, Lines>>;
-  /** Memory that DuckDB gets where it cannot do with less, in MB; from 64. @default 1_024 */
+  /** Memory limit of DuckDB for work that fails with less, in MB, from 64. @default 1_024 */
   readonly memoryMbMax?: number | undefined;
 }
 
-/** Memory that DuckDB may hold before it uses the disk, in MB, and its threads. */
+/** Usual memory limit of DuckDB in MB, and its number of threads. */
 const memoryMb = 96;
 const threads = 1;
 
-/** The lease under which the table is changed: a `Lease` is one. */
+/** The part of a `Lease` that a change of the table needs. */
 export interface TableFence {
   readonly fence: number;
   readonly signal: AbortSignal;
 }
 
 export interface Merged {
-  /** The version after it; the one before when there was nothing to do. */
+  /** The version afterwards; unchanged if there was nothing to do. */
   readonly version: number;
   /** Raw files that were new. */
   readonly files: number;
   /** Lines read from them. */
   readonly read: number;
-  /** Trades that the table has more than before. */
+  /** Increase of the table's rows. */
   readonly added: number;
-  /** Days of products that were written. */
+  /** Number of written days, for each product. */
   readonly partitions: number;
-  /** Columns whose type has changed, in words. */
+  /** Descriptions of changed column types. */
   readonly changes: readonly string[];
 }
 
 /**
- * The curated trades: Parquet files by exchange, product and day, and a manifest that names them.
- * A change writes new files, then one manifest: whoever reads sees the state before or after it.
+ * The table: Parquet files by exchange, product and day, and a manifest that names them. A change
+ * writes new files, then one manifest, so that readers see the state before it or after it.
  */
 export class TradeTable implements AsyncDisposable {
   readonly folder: Folder;
@@ -73,19 +73,19 @@ export class TradeTable implements AsyncDisposable {
     this.#chain = new ManifestChain(folder);
   }
 
-  /** Rejects with `TABLE_CORRUPT` or `TABLE_FUTURE` if the manifest cannot be understood. */
+  /** Opens a table; rejects with `TABLE_CORRUPT` or `TABLE_FUTURE` if it cannot be read. */
   static async open(options: TradeTableOptions, signal?: AbortSignal): Promise<TradeTable> {
     const table = new TradeTable(options);
     await table.refresh(signal);
     return table;
   }
 
-  /** The newest state, as it was last read or written. */
+  /** The newest state that was read or written here. */
   get manifest(): Manifest {
     return this.#manifest;
   }
 
-  /** Looks for a newer state, which another process may have made. */
+  /** Reads the newest state, which may be of another process. */
   async refresh(signal?: AbortSignal): Promise<Manifest> {
     const found = await this.#chain.load(signal);
     if (found.version >= this.#manifest.version) this.#manifest = found;
@@ -93,22 +93,21 @@ export class TradeTable implements AsyncDisposable {
   }
 
   /**
-   * Adds what the table has not yet, in one atomic change; entries that it has are passed over. A
-   * newer generation of a product takes the place of the one before: give all its entries then.
+   * Adds new entries in one atomic change; entries that the table has already are skipped. A newer
+   * generation of a product replaces the older one, and needs all of its entries.
    */
   async merge(entries: readonly RawEntry[], fence: TableFence): Promise<Merged> {
     return await this.#mergeInto(entries, fence, false);
   }
 
-  /** Makes the products that these entries are of anew, from these entries and nothing else. */
+  /** Rebuilds the products of these entries from these entries alone. */
   async rebuild(entries: readonly RawEntry[], fence: TableFence): Promise<Merged> {
     return await this.#mergeInto(entries, fence, true);
   }
 
   /**
-   * Joins the files of each day, or only where `filesMin` neighbours are of about the same size, so
-   * that a trade is written again a few times and no more; returns by how many files the table got
-   * smaller.
+   * Joins the files of each day. With `filesMin`, joins only as many neighbours of similar size, so
+   * that a trade is rewritten a few times only. Returns the decrease in the number of files.
    */
   async compact(fence: TableFence, filesMin = 0): Promise<number> {
     using _turn = await this.#writing.enter(fence);
@@ -128,7 +127,7 @@ export class TradeTable implements AsyncDisposable {
     return draft.before.files.length - this.#manifest.files.length;
   }
 
-  /** Reads the view `trades`; refuses whatever writes, or reaches for anything else. */
+  /** Runs one SELECT on the table's views; refuses other statements and access to other files. */
   async query(sql: string, options: QueryOptions = {}): Promise<QueryResult> {
     const { rowsMax = 10_000, signal } = options;
     checkInteger('rowsMax', rowsMax, 1);
@@ -145,8 +144,8 @@ export class TradeTable implements AsyncDisposable {
   }
 
   /**
-   * The newest state for SQL of our own: it may do anything. At most two at a time. `pick` gives
-   * the files that are needed of it, `memoryMb` replaces the option.
+   * Opens the newest state for our own SQL, without restrictions; at most two at a time. `pick`
+   * selects the files that are needed, `memoryMb` overrides the usual limit.
    */
   async view(
     signal?: AbortSignal,
@@ -155,7 +154,7 @@ export class TradeTable implements AsyncDisposable {
   ): Promise<TableView> {
     const turn = await this.#reading.enter({ signal });
     try {
-      // A change may have deleted a file between the two steps, but not many times in a row.
+      // A change may delete a file between the two steps, but not many times in a row.
       for (let looks = 1; ; looks += 1) {
         const manifest = await this.refresh(signal);
         try {
@@ -172,9 +171,9 @@ export class TradeTable implements AsyncDisposable {
     }
   }
 
-  /** Lists what lies in the table's folder beside its files. */
+  /** Lists files in the table's folder that do not belong to its newest state. */
   async strays(signal?: AbortSignal): Promise<Strays> {
-    // A state that was made between the two steps has files that are not strays.
+    // Files of a state made between the two steps are no strays.
     for (let looks = 1; ; looks += 1) {
       const state = await this.refresh(signal);
       const strays = await this.#chain.strays(state, signal);
@@ -183,7 +182,7 @@ export class TradeTable implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Whoever writes or reads has its own engine, and ends it by itself.
+    // Waits for a change in progress; readers close their own engines.
     using _writing = await this.#writing.enter();
   }
 
@@ -214,7 +213,7 @@ export class TradeTable implements AsyncDisposable {
     return { version, files: all.length, read, added, partitions: written.size, changes };
   }
 
-  /** Entries of one product that are to be read; what they replace is dropped from the draft. */
+  /** Selects the entries of one product to read; drops from the draft what they replace. */
   #news(draft: TableDraft, entries: readonly RawEntry[], anew: boolean): readonly RawEntry[] {
     const name = entries[0] as RawEntry;
     check(name.exchange in this.#lines, 'lines', `given for ${name.exchange}`, this.#lines);
@@ -262,18 +261,18 @@ export class TradeTable implements AsyncDisposable {
   }
 }
 
-/** A file is not larger than those that are joined. */
+/** Largest number of rows of a joined file. */
 const joinedRows = 4_000_000;
-/** Records that change are written again with all others of their file. */
+/** The same for records with a key, since a change rewrites the whole file. */
 const keyedRows = 250_000;
-/** Files of a tier are joined to one of the next. */
+/** Rows from which on a file is of the next tier; files of one tier are joined. */
 const tiers: readonly number[] = [65_536, 2_000_000];
 
 function tierOf({ rows }: TableFile): number {
   return tiers.filter((most) => rows >= most).length;
 }
 
-/** Neighbours that make one file together; of the same tier, if the number of files matters. */
+/** Groups neighbours that fit into one file; only of the same tier if `filesMin` is given. */
 function joinable(
   files: readonly TableFile[],
   filesMin: number,

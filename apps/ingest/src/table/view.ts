@@ -25,7 +25,7 @@ import {
 import { areRecords, keyOf, type Manifest, type TableFile } from './manifest.ts';
 import { named, type RecordColumn } from './records.ts';
 
-/** No rows, with the columns of the files. */
+/** An empty relation with the columns of the files. */
 const noTrades = `SELECT '' AS exchange, '' AS product, DATE '1970-01-01' AS date,
   0::BIGINT AS trade_id, TIMESTAMPTZ '1970-01-01' AS trade_ts, 0::DECIMAL(18,9) AS price,
   0::DECIMAL(18,9) AS quantity, '' AS maker_side, '' AS taker_side WHERE false`;
@@ -38,10 +38,9 @@ const ohlcv = `CREATE MACRO ohlcv(product_id, step) AS TABLE
     sum(notional) / sum(quantity) AS vwap, count(*) AS trades
   FROM trades WHERE product = product_id GROUP BY exchange, product, start ORDER BY ALL`;
 
-/** The trades as a query sees them, in this order. */
 function tradesSql(source: string, { products }: Manifest): string {
   const { price, quantity } = commonTypes(products);
-  // A product of two decimals has as many digits after the point as both together, of 38 in all.
+  // The product has as many decimals as both factors together, and at most 38 digits in all.
   const isExact = price.scale + quantity.scale <= 21;
   const notional = isExact
     ? 'price * quantity'
@@ -51,7 +50,7 @@ function tradesSql(source: string, { products }: Manifest): string {
     ${notional} AS notional FROM ${source}`;
 }
 
-/** Types that hold the numbers of all trades, which have at most 20 digits before the point. */
+/** Returns types that hold the numbers of all products. */
 function commonTypes(products: Manifest['products']): DecimalTypes {
   const all = products.flatMap(({ types }) => (areRecords(types) ? [] : [types]));
   const widest = (column: 'price' | 'quantity'): DecimalType =>
@@ -59,12 +58,12 @@ function commonTypes(products: Manifest['products']): DecimalTypes {
   return { price: widest('price'), quantity: widest('quantity') };
 }
 
-/** The view of a declared source: its name, as SQL writes names without quotes. */
+/** Returns the name of a declared source's view, which needs no quotes in SQL. */
 export function viewName(source: string): string {
   return source.replaceAll('-', '_');
 }
 
-/** Names of columns whose types DuckDB would mix up, as true and 1, or not read together at all. */
+/** Finds columns with types that DuckDB would mix up (true and 1) or cannot read together. */
 function mixedColumns(columns: readonly RecordColumn[]): ReadonlySet<string> {
   const kind = ({ type }: RecordColumn): string => (type === 'BIGINT' ? 'DOUBLE' : type);
   const all = [...Map.groupBy(columns, ({ name }) => named(name))];
@@ -74,13 +73,13 @@ function mixedColumns(columns: readonly RecordColumn[]): ReadonlySet<string> {
 const hive = `hive_partitioning = true,
   hive_types = {exchange: VARCHAR, product: VARCHAR, date: DATE}`;
 
-/** One state of the table, readable by SQL. */
+/** One state of the table, open for SQL. */
 export class TableView implements AsyncDisposable {
   readonly engine: Engine;
   readonly manifest: Manifest;
-  /** The files of the manifest that can be read here, in its order. */
+  /** The selected files, in the order of the manifest. */
   readonly files: readonly TableFile[];
-  /** Their places on this machine. */
+  /** Their paths on this machine. */
   readonly paths: readonly string[];
   readonly #held: HeldFiles;
   readonly #turn: Disposable;
@@ -99,7 +98,7 @@ export class TableView implements AsyncDisposable {
     this.#turn = turn;
   }
 
-  /** Makes `trades` and a view for each source; gives back the turn when it is disposed. */
+  /** Creates the view `trades` and one for each source; releases `turn` on disposal. */
   static async open(
     folder: Folder,
     state: Pick<TableView, 'manifest' | 'files'>,
@@ -140,7 +139,7 @@ export class TableView implements AsyncDisposable {
     });
   }
 
-  /** The files with trades as SQL names them, with more options; undefined if there are none. */
+  /** Makes the SQL that reads all files with trades; undefined if there are none. */
   source(more = ''): string | undefined {
     const trades = this.manifest.products.filter(({ types }) => !areRecords(types));
     const types = new Map(trades.map((one) => [keyOf(one), JSON.stringify(one.types)]));
@@ -151,14 +150,14 @@ export class TableView implements AsyncDisposable {
       return `read_parquet([${list}], ${hive}${more})`;
     });
     if (reads.length < 2) return reads[0];
-    // Read as one, files would have the type of the first or one with fewer decimals: both round.
+    // Read together, DuckDB would use the first file's type or one with fewer decimals, and round.
     const { price, quantity } = commonTypes(trades);
     const select = `SELECT * REPLACE (CAST(price AS ${decimalType(price)}) AS price,
       CAST(quantity AS ${decimalType(quantity)}) AS quantity) FROM`;
     return `(${select} ${reads.join(` UNION ALL ${select} `)})`;
   }
 
-  /** The records of a source: columns that products have in types of several kinds are text. */
+  /** Selects the records of a source; a column with different kinds of types becomes text. */
   #recordsSql(source: string): string {
     const { products } = this.manifest;
     const all = products.flatMap(({ exchange, product, types }) => {
@@ -183,7 +182,7 @@ export class TableView implements AsyncDisposable {
     return parts.filter((part) => part !== '').join(' UNION ALL BY NAME ');
   }
 
-  /** From now on nothing but the files of the table can be read, and nothing can be set. */
+  /** Restricts SQL to the files of the table, and locks all settings. */
   async lock(): Promise<void> {
     await this.engine.run(`SET allowed_paths = [${this.paths.map(quoted).join()}]`);
     await this.engine.run('SET enable_external_access = false');
@@ -198,12 +197,12 @@ export class TableView implements AsyncDisposable {
 }
 
 export interface QueryOptions {
-  /** Rows after which the rest is left out; from 1, default 10,000. */
+  /** Largest number of rows, from 1. @default 10,000 */
   readonly rowsMax?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Rows of a query: decimals, and whole numbers beyond 2^53, are text to the last digit. */
+/** The result of a query; decimals, and integers beyond 2^53, are texts with all digits. */
 export interface QueryResult {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
   readonly rows: readonly Readonly<Record<string, Json>>[];
@@ -211,7 +210,7 @@ export interface QueryResult {
   readonly cut: boolean;
 }
 
-/** Runs one statement that only reads, on a view that is locked. */
+/** Runs one SELECT on a locked view. */
 export async function runQuery(
   view: TableView,
   sql: string,
