@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { describe, it } from 'node:test';
+import { freePort } from 'spillway-fixtures/free-port';
 import { fleetFile, ServedFleet } from './fixtures/fleet-command.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
-import { freePort } from './fixtures/free-port.ts';
 
 /** Workers that play until the end of the stack; rejects if the command ends before. */
 async function demo(data: string, stack: AsyncDisposableStack) {

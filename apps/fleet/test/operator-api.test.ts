@@ -6,7 +6,6 @@ import { askOperator } from 'spillway-http';
 import { operations } from '../src/operations/operations.ts';
 import { ServedFleet } from './fixtures/fleet-command.ts';
 import { temporaryFolder } from './fixtures/fleet-site.ts';
-import { freePort } from './fixtures/free-port.ts';
 
 const stack = new AsyncDisposableStack();
 let site: ServedFleet;
