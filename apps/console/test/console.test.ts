@@ -5,9 +5,8 @@ import { mkdir, mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { Browser, Locator, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { Breaker, Bucket, Lane, Panel } from 'spillway';
-import { VirtualClock } from 'spillway/testing';
 import { openConsole } from 'spillway-console';
 import { openBrowser } from 'spillway-fixtures/browser';
 import { createServer, type HttpServer, operatorSocket } from 'spillway-http';
@@ -198,28 +197,6 @@ describe('the console', () => {
     await start();
     await shown('restart', page.getByText('answers again').waitFor());
     await inside;
-  });
-
-  it('shows with one look at a service what has happened since the last', async () => {
-    await using shop = await serveShop(data);
-    const clock = new VirtualClock();
-    await using opened = await openConsole({ data, port: 0, clock });
-    const page = await show(opened.openUrl());
-    await page.goto(`${new URL(page.url()).origin}/?service=shop`);
-    // Without another look the page is the same: it is loaded until the look has been answered.
-    const shows = async (text: Locator) => {
-      while ((await text.count()) === 0) await page.reload();
-    };
-    await shows(page.locator('.service', { hasText: 'shop' }));
-    const inside = [1, 2].map(() => fetch(`${shop.server.url}/order`));
-    while (shop.lane.stats.inside < 2) await new Promise(setImmediate);
-    await clock.advance(1_000);
-    await shows(page.getByRole('row', { name: /orders/ }).getByText('2 of 2'));
-    shop.finish();
-    await Promise.all(inside);
-    await shop.server.close();
-    await clock.advance(1_000);
-    await shows(page.getByText(/shop does not run/));
   });
 
   it('resizes and pauses a lane and holds a breaker, each confirmed and logged', async () => {
