@@ -32,7 +32,8 @@ export function advise(services: readonly ServiceWatch[]): Advice[] {
 function adviseService(service: ServiceWatch): Advice[] {
   const { name, silence, reading } = service;
   if (silence !== undefined || reading === undefined) {
-    const text = 'Its numbers are those of its last answer.';
+    const isKnown = reading !== undefined;
+    const text = isKnown ? 'Its numbers are those of its last answer.' : 'It has sent no numbers.';
     const title = `${name} ${silence ?? 'has not answered yet'}`;
     const href = `/events?service=${name}`;
     return [{ service: name, lane: undefined, weight: 1, title, text, chain: [], href }];

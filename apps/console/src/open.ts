@@ -48,7 +48,7 @@ const live = { rendersMax: 2, lengthMax: 4_000_000 };
 
 /** A console that runs. */
 export interface Console extends AsyncDisposable {
-  /** Makes a new address that opens the console once, for whoever has it. */
+  /** Makes a new address that opens the console once. */
   openUrl(): string;
 }
 

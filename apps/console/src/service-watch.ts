@@ -4,26 +4,11 @@ import {
   type OperatorAction,
   type OperatorPlace,
   type RecentError,
-  type RouteStats,
 } from 'spillway-http';
 import { type ConsoleEvent, type EventLog, eventsBetween } from './events.ts';
 import { History } from './history.ts';
-import { type BucketReading, findParts, type LaneReading, type Parts } from './parts.ts';
-
-/** A service as it was when it answered last. */
-export interface ServiceReading {
-  /** Its public address. */
-  readonly url?: string;
-  readonly process: {
-    readonly uptimeMs: number;
-    readonly residentBytes: number;
-    readonly loopDelayMs: { readonly p99: number };
-  };
-  readonly parts: Parts;
-  /** Names of the parts that an operator can change. */
-  readonly changeable?: readonly string[];
-  readonly routes: readonly RouteStats[];
-}
+import type { BucketReading, LaneReading } from './parts.ts';
+import { errorsOf, readingOf, type ServiceReading } from './reading.ts';
 
 /** Counts of a lane in the last minute. */
 export interface LaneMinute {
@@ -68,7 +53,7 @@ const askMsMax = 2_000;
 const errorsEvery = 2;
 /** Lanes whose history is kept for each service. */
 const historiesMax = 500;
-/** Reasons of one silence that are told: those of a service that fails in turns are endless. */
+/** The most reasons of one silence that become events: a failing service may give endless ones. */
 const reasonsMax = 8;
 
 /** One service: asked for its stats once a second, with the last hour of a few numbers. */
@@ -84,7 +69,7 @@ export class ServiceWatch {
   errors: readonly RecentError[] = [];
   /** Reason of its silence; undefined while it answers. */
   silence: string | undefined;
-  /** The reasons of its silence that were told; none is told again before it answers. */
+  /** The reasons of this silence that are events already; none is repeated before it answers. */
   readonly #told = new Set<string>();
   readonly #place: OperatorPlace;
   readonly #log: EventLog;
@@ -105,10 +90,9 @@ export class ServiceWatch {
   async look(signal: AbortSignal): Promise<void> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(askMsMax)]);
     try {
-      const answer = (await this.ask('/-/stats', limit)) as ServiceReading;
-      this.#take({ ...answer, parts: findParts(answer.parts) });
+      this.#take(readingOf(await this.ask('/-/stats', limit)));
       if (this.#looks % errorsEvery === 0) {
-        this.errors = (await this.ask('/-/errors', limit)) as RecentError[];
+        this.errors = errorsOf(await this.ask('/-/errors', limit));
       }
       this.#looks += 1;
       if (this.silence !== undefined) this.#tell({ state: 'ok', text: 'answers again' });
@@ -128,7 +112,7 @@ export class ServiceWatch {
   async ask(path: string, signal: AbortSignal = AbortSignal.timeout(askMsMax)): Promise<unknown> {
     const { status, text } = await askOperator({ ...this.#place, path, signal });
     if (status !== 200) throw new Error(`answered ${status}`);
-    return JSON.parse(text);
+    return parsed(text);
   }
 
   /** Changes a part of the service; gives the reason if it refuses. */
@@ -138,7 +122,8 @@ export class ServiceWatch {
     const answer = await askOperator(call).catch((error: Error) => error);
     if (answer instanceof Error) return `It does not answer: ${answer.message}`;
     if (answer.status === 200) return undefined;
-    return JSON.parse(answer.text).error?.message ?? `It answered ${answer.status}`;
+    const told = parsed(answer.text) as { error?: { message?: unknown } } | undefined;
+    return String(told?.error?.message ?? `It answered ${answer.status}`);
   }
 
   /** Arrivals and refusals of a lane in the last minute. */
@@ -179,6 +164,11 @@ export class ServiceWatch {
   }
 
   #take(reading: ServiceReading): void {
+    const { leftOut } = reading.parts;
+    if (leftOut > 0 && this.reading?.parts.leftOut !== leftOut) {
+      const text = `${leftOut} of its parts are not shown: too many, or of another version`;
+      this.#tell({ state: 'warn', text });
+    }
     const wasRestarted = (this.reading?.process.uptimeMs ?? 0) > reading.process.uptimeMs;
     if (wasRestarted) {
       this.#tell({ state: 'ok', text: 'was started again' });
@@ -211,6 +201,15 @@ export class ServiceWatch {
 
   #tell(event: Pick<ConsoleEvent, 'state' | 'text'>): void {
     this.#log.add({ ...event, service: this.name, at: wallClock.now() });
+  }
+}
+
+/** The value of a text of JSON; undefined for any other text. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtempDisposable } from 'node:fs/promises';
-import { createServer as createHttpServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -124,9 +123,11 @@ describe('the console', () => {
       await page.getByText('All calm').waitFor();
       await page.locator('.service', { hasText: 'shop' }).waitFor();
       const inside = [1, 2].map(() => fetch(`${shop.server.url}/order`));
-      const third = async () => (await fetch(`${shop.server.url}/order`)).status;
       while (shop.lane.stats.inside < 2) await new Promise(setImmediate);
-      assert.equal(await third(), 503);
+      // Enough to weigh more than an event loop that is late on a busy machine.
+      for (let call = 0; call < 8; call += 1) {
+        assert.equal((await fetch(`${shop.server.url}/order`)).status, 503);
+      }
       await page.getByText(/shop turns work away: .* of orders/).waitFor();
       await page.getByText('the queue is full').waitFor();
       await page
@@ -171,13 +172,14 @@ describe('the console', () => {
       t.diagnostic(`${what}: ${Math.round(performance.now() - startedAt)} ms`);
     };
     const inside = fetch(`${first.url}/order`).catch(() => {});
-    let status = 0;
-    while (status !== 503) {
+    // As above, most are refused; one that comes first takes the permit and is given up.
+    for (let refused = 0; refused < 8; ) {
       const asked = fetch(`${first.url}/order`, { signal: AbortSignal.timeout(200) });
-      status = await asked.then(
+      const status = await asked.then(
         (answer) => answer.status,
         () => 0,
       );
+      if (status === 503) refused += 1;
     }
     await shown('overload', page.getByText(/killed turns work away/).waitFor());
     first.child.kill('SIGKILL');
@@ -294,42 +296,6 @@ describe('the console', () => {
     await page.goto(`${new URL(page.url()).origin}/routes?service=shop`);
     await page.getByRole('link', { name: 'API with its schemas' }).click();
     await page.getByRole('heading', { name: 'GET /order' }).waitFor();
-  });
-
-  it('tells of a service that first is too slow and then gone', async () => {
-    const folder = join(data, 'slow');
-    await mkdir(folder);
-    const slow = createHttpServer(() => {}).listen(operatorSocket(folder));
-    await once(slow, 'listening');
-    await using opened = await openConsole({ data, port: 0, lookMs: 100 });
-    const page = await show(opened.openUrl());
-    await page.goto(`${new URL(page.url()).origin}/events?service=slow`);
-    await page.locator('.timeline').getByText('answers too slowly').waitFor();
-    slow.closeAllConnections();
-    slow.close();
-    await page.locator('.timeline').getByText('does not run').waitFor();
-  });
-
-  it('tells each reason of a silence once, however they take turns', async () => {
-    await using stack = new AsyncDisposableStack();
-    const folder = join(data, 'turns');
-    await mkdir(folder);
-    const looks = Promise.withResolvers<void>();
-    let asked = 0;
-    const turns = createHttpServer((_request, response) => {
-      asked += 1;
-      if (asked === 7) looks.resolve();
-      response.writeHead(asked % 2 === 0 ? 500 : 503).end('{}');
-    }).listen(operatorSocket(folder));
-    stack.defer(() => void turns.close());
-    await once(turns, 'listening');
-    const opened = stack.use(await openConsole({ data, port: 0, lookMs: 20 }));
-    await looks.promise;
-    const page = await show(opened.openUrl());
-    await page.goto(`${new URL(page.url()).origin}/events?service=turns`);
-    for (const reason of ['answered 500', 'answered 503']) {
-      assert.equal(await page.locator('.timeline').getByText(reason).count(), 1, reason);
-    }
   });
 
   it('lists the failures of a service with their stacks', async () => {

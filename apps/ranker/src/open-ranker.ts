@@ -179,7 +179,7 @@ async function openServer(parts: ServerParts): Promise<HttpServer> {
   return server;
 }
 
-/** Nobody needs a key there: it listens to this machine alone unless it is told otherwise. */
+/** Nobody needs a key there, so it listens to this machine alone by default. */
 async function openCompat(parts: ServerParts): Promise<HttpServer | undefined> {
   const { settings, errors, clock, lanes, storage, only } = parts;
   const { compat, compatPort: port, host, log } = settings;

@@ -16,7 +16,7 @@ import { inNetworks, isNetwork } from './fetching/public-address.ts';
 import type { EmbedderOptions } from './learn/embedder.ts';
 import type { Precision } from './learn/embedding-model.ts';
 
-/** All that can be set when a server or a command starts; times are milliseconds. */
+/** The settings of a server or a command; times are milliseconds. */
 export interface Settings {
   readonly data: string;
   readonly database: string;
@@ -141,7 +141,7 @@ export const settingRules: SettingRules<Settings> = {
     absent: 'int8',
   }),
   workers: whole('threads that embed; 0: one less than cores, at most 4', 0, 0, 64),
-  workerAgeMs: whole('a worker is replaced after this', 600_000, 1_000, dayMs),
+  workerAgeMs: whole('age at which a worker is replaced', 600_000, 1_000, dayMs),
   workerIntervalMs: whole('from one replacement of a worker to the next', 60_000, 0, dayMs),
   workerHeapMb: whole('a worker is replaced above this heap', 512, 32, 65_536),
   articlesMax: whole('articles being embedded at once; one more gets 503', 64, 1, 10_000),
@@ -153,7 +153,7 @@ export const settingRules: SettingRules<Settings> = {
     rule: 'auto, off or a path',
     pattern: /./,
   }),
-  browserSandbox: flag('whether the browser has its sandbox, which some containers forbid', true),
+  browserSandbox: flag('whether the browser uses its sandbox, which some containers forbid', true),
   allowPrivate: networks(
     'private networks that may be fetched, or all (default: none)',
     'all',
@@ -163,16 +163,16 @@ export const settingRules: SettingRules<Settings> = {
   pageMs: whole('how long a fetch by the browser may take', 45_000, 100, 600_000),
   pageBytes: whole('the longest page or feed, in bytes', 5_242_880, 1_024, 104_857_600),
   imageBytes: whole('the disk space for pictures of articles, in bytes', 2 ** 29, 2 ** 20, 2 ** 40),
-  textCharsMin: whole('an article has at least so many characters', 100, 1, 10_000),
-  freshMs: whole('how long a fetched text is good for', dayMs, 0, 365 * dayMs),
+  textCharsMin: whole('the shortest text of an article, in characters', 100, 1, 10_000),
+  freshMs: whole('how long a fetched text is not fetched again', dayMs, 0, 365 * dayMs),
   hostPerSecond: decimal('requests to one host each second', 2, 0.01, 100),
-  keepDays: whole('unrated articles go after so many days', 90, 1, 36_500),
-  tastesMax: whole('tastes in memory; others are loaded when asked for', 64, 1, 10_000),
-  retrainMs: whole('changed tastes are trained this often', 7_200_000, 60_000, 365 * dayMs),
-  ratingHalfLifeDays: whole('a rating counts half after so many days', 365, 1, 36_500),
-  halfLifeHours: decimal('on the page an article counts half after so many hours', 36, 1, 8_760),
-  explorationShare: decimal('how much of that page is for articles of unsure score', 0.1, 0, 0.5),
-  listMax: whole('how many articles that page orders, newest first', 1_000, 10, 10_000),
+  keepDays: whole('days after which unrated articles are deleted', 90, 1, 36_500),
+  tastesMax: whole('tastes in memory; others are loaded when they are needed', 64, 1, 10_000),
+  retrainMs: whole('time between two trainings of changed tastes', 7_200_000, 60_000, 365 * dayMs),
+  ratingHalfLifeDays: whole('days after which a rating counts half', 365, 1, 36_500),
+  halfLifeHours: decimal('hours after which an article counts half in the list', 36, 1, 8_760),
+  explorationShare: decimal('share of the list for articles whose score is unsure', 0.1, 0, 0.5),
+  listMax: whole('how many of the newest articles the list orders', 1_000, 10, 10_000),
 };
 
 export const settingsReader: SettingsReader<Settings> = new SettingsReader({
@@ -191,7 +191,7 @@ export const settingsInHelp: readonly (keyof Settings)[] = [
 /** The settings whose values operators see; of the others they see whether they are set. */
 const shownToOperators = settingsReader.names.filter((name) => !('hides' in settingRules[name]));
 
-/** The ways of operators to the server: a socket in the data folder, and a port if there is one. */
+/** The operator interface: a socket in the data folder, and a port if one is set. */
 export function operatorOptions(settings: Settings): OperatorOptions {
   const { data, host, operatorPort: port, operatorToken: token } = settings;
   const isComplete = port === undefined || token !== '';
@@ -218,7 +218,7 @@ export function embedderOptions(settings: Settings): EmbedderOptions {
   };
 }
 
-/** The options of the way to pages of others. */
+/** The options for fetching pages. */
 export function fetcherOptions(settings: Settings): FetcherOptions {
   const { browser, browserSandbox: sandbox, allowPrivate: networks } = settings;
   const path = browser === 'auto' ? undefined : browser;

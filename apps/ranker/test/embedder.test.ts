@@ -175,7 +175,8 @@ describe('the workers of an embedder', () => {
   });
 
   it('let a long article end beside all short ones that are let in', async (test) => {
-    await using embedder = await Embedder.open({ workers: 1, sentencesMax: 24 });
+    const patient = { workers: 1, sentencesMax: 24, deadlineMs: 250_000 };
+    await using embedder = await Embedder.open(patient);
     const sentence = 'This is the sentence of a long text that goes on. ';
     let ended = 0;
     let isOver = false;

@@ -9,6 +9,14 @@ import { html, openFetcher, openSite, refusalOf, type Site } from './fetch-scene
 
 const may = Date.UTC(2024, 4, 6, 7, 8, 9);
 
+/** The processor time that this thread needs, whatever else the machine has to do. */
+function cpuMsOf(work: () => void): number {
+  const before = process.threadCpuUsage();
+  work();
+  const { user, system } = process.threadCpuUsage(before);
+  return (user + system) / 1_000;
+}
+
 const rss2 = `<?xml version="1.0" encoding="utf-8"?>
 <rss version="2.0" xmlns:content="c" xmlns:dc="d" xmlns:atom="a" xmlns:media="m"><channel>
   <title>Harbour &amp;amp; Sea</title><link>https://harbour.example/</link>
@@ -242,18 +250,18 @@ describe('a feed', () => {
 
   it('is read at once when it has a hundred thousand blanks in a row', () => {
     const text = `<rss><channel><title>wide</title>${' '.repeat(100_000)}</channel></rss>`;
-    const begun = performance.now();
-    assert.equal(parseFeed(text, 'https://example.org/feed').title, 'wide');
-    const ms = performance.now() - begun;
+    const ms = cpuMsOf(() => {
+      assert.equal(parseFeed(text, 'https://example.org/feed').title, 'wide');
+    });
     assert.ok(ms < 2_000, `took ${ms} ms`);
   });
 
   it('is refused at once when an element has a hundred thousand attributes', () => {
     const attributes = Array.from({ length: 200_000 }, (_, n) => ` a${n}="${n}"`).join('');
     const text = `<rss><channel${attributes}/></rss>`;
-    const begun = performance.now();
-    assert.throws(() => parseFeed(text, 'https://a.example/'), { reason: 'broken_feed' });
-    const ms = performance.now() - begun;
+    const ms = cpuMsOf(() => {
+      assert.throws(() => parseFeed(text, 'https://a.example/'), { reason: 'broken_feed' });
+    });
     assert.ok(ms < 5_000, `${ms} ms, where the parser takes 15 s`);
   });
 

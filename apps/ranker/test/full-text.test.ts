@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { NewsSite, storyOf } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
+import { until } from './fixtures/until.ts';
 import { Visitor } from './fixtures/visitor.ts';
 
 describe('the whole text of an entry', () => {
@@ -23,13 +24,10 @@ describe('the whole text of an entry', () => {
     const found = await articles.list(listed.map(({ id }) => id));
     return new Map(found.map(({ title, text }) => [title, text]));
   };
-  const comes = async (title: string, words: RegExp) => {
-    for (let round = 0; round < 400; round += 1) {
-      if (words.test((await texts()).get(title) ?? '')) return;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    assert.match((await texts()).get(title) ?? '', words);
-  };
+  const comes = (title: string, words: RegExp) =>
+    until(`${title} has the text ${words}`, async () => {
+      return words.test((await texts()).get(title) ?? '');
+    });
 
   it('is fetched when the feed is set to, also where it has much already', async () => {
     const summary = 'Only the summary of it stands in the feed. '.repeat(30);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { NewsSite } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
+import { until } from './fixtures/until.ts';
 
 const reading = 'user/-/state/com.google/reading-list';
 const read = 'user/-/state/com.google/read';
@@ -66,9 +67,7 @@ describe('the Google Reader API', () => {
       (await call(`stream/items/ids?s=${reading}&n=50&xt=${read}${extra}`)).json.itemRefs as {
         id: string;
       }[];
-    for (let round = 0; round < 400 && (await ids()).length < 3; round += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
+    await until('three articles are listed', async () => (await ids()).length >= 3);
     const refs = await ids();
     assert.equal(refs.length, 3);
     const wanted = refs.map(({ id }): [string, string] => ['i', id]);

@@ -4,6 +4,7 @@ import { parseFeed } from '../src/feeds/parse-feed.ts';
 import { NewsSite } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { storageKinds } from './fixtures/stored-ranker.ts';
+import { until } from './fixtures/until.ts';
 import { Visitor } from './fixtures/visitor.ts';
 
 /** A NUL, which Postgres takes in no text, and half a character. */
@@ -17,7 +18,7 @@ for (const [kind, urlOf] of Object.entries(storageKinds)) {
       await using stack = new AsyncDisposableStack();
       const news = stack.use(await NewsSite.open());
       const site = stack.use(await RankerSite.open({ database: await urlOf(stack) }));
-      const items = Array.from({ length: 10_000 }, (_, at) => ({
+      const items = Array.from({ length: 2_000 }, (_, at) => ({
         id: 'the same',
         url: `${news.url}/${odd}${at}`,
         title: `Dam${odd} holds ${at}`,
@@ -35,7 +36,7 @@ for (const [kind, urlOf] of Object.entries(storageKinds)) {
       assert.equal((await site.ask('/feeds', { body: { url } })).status, 201);
       const listed = async (search = '') =>
         (await site.ask(`/articles?limit=1000&search=${search}`)).json.articles;
-      while ((await listed()).length === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+      await until('articles are listed', async () => (await listed()).length > 0);
       const articles = await listed();
       assert.equal(articles.length, 100);
       for (const { title, published } of articles) {

@@ -58,6 +58,27 @@ describe('a list of feeds that goes through the app', () => {
     assert.equal(await two.given(), first);
   });
 
+  it('is read in the encoding of its file', async () => {
+    const { user, key } = await site.ranker.storage.users.add('encodings');
+    const sent = (at: number, encoding: string) =>
+      `<?xml version="1.0" encoding="${encoding}"?><opml version="2.0"><body>
+<outline text="Größe ${at}" xmlUrl="https://127.0.0.9:1/${at}"/></body></opml>`;
+    const mark = Buffer.from([0xff, 0xfe]);
+    const files = [
+      Buffer.from(sent(0, 'UTF-8')),
+      Buffer.from(sent(1, 'ISO-8859-1'), 'latin1'),
+      Buffer.concat([mark, Buffer.from(sent(2, 'UTF-16'), 'utf16le')]),
+    ];
+    for (const body of files) {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'text/xml' };
+      const answer = await fetch(`${site.url}/feeds/opml`, { method: 'POST', headers, body });
+      assert.equal(answer.status, 201, await answer.text());
+    }
+    const listed = await site.ranker.storage.feeds.list(user.id);
+    const titles = new Set(listed.map(({ title }) => title));
+    assert.deepEqual(titles, new Set(['Größe 0', 'Größe 1', 'Größe 2']));
+  });
+
   it('has names that stay whatever a feed calls itself, and those given here', async () => {
     const { visitor, userId, taken, given } = await entered('three');
     await taken(list);

@@ -6,6 +6,7 @@ import { backup } from '../src/storage/backup.ts';
 import { NewsSite } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
+import { until } from './fixtures/until.ts';
 import { Visitor } from './fixtures/visitor.ts';
 
 const secret = 'open-sesame-7491';
@@ -55,12 +56,6 @@ describe('a feed with credentials', () => {
     const page = await who.page('/reader?list=all&sort=newest');
     return [...page.matchAll(/<strong>([^<]+)<\/strong>\s*<span class="from">/g)].map(([, t]) => t);
   };
-  const until = async (isDone: () => Promise<boolean>) => {
-    for (let round = 0; round < 400 && !(await isDone()); round += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    assert.ok(await isDone());
-  };
   const idOf = async (name: string, key = site.key) => {
     const { json } = await site.ask('/feeds', { key });
     return String(json.feeds.find(({ title }: { title: string }) => title === name)?.id);
@@ -71,7 +66,9 @@ describe('a feed with credentials', () => {
     assert.match(await visitor.submit('/feeds', { url }), /blocked: answers 401/);
     const form = { url, name: 'ada', password: secret };
     assert.match(await visitor.submit('/feeds', form), /members: added/);
-    await until(async () => (await titles(visitor)).includes('members: the secret story'));
+    await until('it is listed', async () => {
+      return (await titles(visitor)).includes('members: the secret story');
+    });
     assert.equal(seen.get('/members')?.at(-1)?.authorization, basic);
     await visitor.submit('/feeds', form);
     assert.equal((await site.ask('/feeds')).json.feeds.length, 1, 'added again it is the same one');
@@ -130,7 +127,7 @@ describe('a feed with credentials', () => {
       response.writeHead(200, { 'content-type': 'application/rss+xml' }).end(text);
     });
     await eve.submit('/feeds', { url: copy });
-    await until(async () => (await titles(eve)).length > 0);
+    await until('eve has an article', async () => (await titles(eve)).length > 0);
     assert.deepEqual(await titles(eve), ['copy: the secret story']);
     assert.equal(await idOf('members', key), 'undefined');
     assert.deepEqual(await titles(visitor), ['members: the secret story'], 'nor changed by one');
@@ -181,7 +178,9 @@ describe('a feed with credentials', () => {
     const count = seen.get('/members')?.length;
     await visitor.submit(`/feeds/${await idOf('members')}/refresh`);
     const page = () => visitor.page('/reader/feeds');
-    await until(async () => (await page()).includes('its credentials are missing'));
+    await until('the page says so', async () => {
+      return (await page()).includes('its credentials are missing');
+    });
     assert.equal(seen.get('/members')?.length, count);
     assert.deepEqual(await titles(visitor), ['members: the secret story']);
   });
@@ -193,7 +192,9 @@ describe('a feed with credentials', () => {
     const path = `/feeds/${await idOf('members')}/credentials`;
     const done = await visitor.submit(path, { header: 'X-Token: abc def' });
     assert.match(done, /kept, and shown nowhere/);
-    await until(async () => seen.get('/members')?.at(-1)?.['x-token'] === 'abc def');
+    await until('it is asked with the header', () => {
+      return seen.get('/members')?.at(-1)?.['x-token'] === 'abc def';
+    });
     assert.equal(seen.get('/members')?.at(-1)?.authorization, undefined);
     for (const header of [
       'Host: evil',
@@ -206,12 +207,12 @@ describe('a feed with credentials', () => {
     }
     const count = seen.get('/members')?.length ?? 0;
     assert.match(await visitor.submit(path), /are gone/);
-    await until(async () => (seen.get('/members')?.length ?? 0) > count);
+    await until('it is asked again', () => (seen.get('/members')?.length ?? 0) > count);
     assert.equal(seen.get('/members')?.at(-1)?.['x-token'], undefined);
     assert.match(await visitor.page('/reader/rules'), /Boost the feed http:[^ ]+\/members by 2/);
     const { kysely } = site.ranker.storage.database;
     assert.deepEqual(await kysely.selectFrom('feed_credentials').selectAll().execute(), []);
     // Articles that came by credentials are gone with them: lists follow within a moment.
-    await until(async () => (await titles(visitor)).length === 0);
+    await until('they are gone', async () => (await titles(visitor)).length === 0);
   });
 });

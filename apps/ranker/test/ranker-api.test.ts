@@ -75,6 +75,26 @@ describe('the API of the ranker', () => {
     assert.deepEqual([news.asked.get('/once'), embedder.count - before], [1, 1]);
   });
 
+  it('fetches an article once, also for who looked for it before it was stored', async () => {
+    const { articles } = site.ranker.storage;
+    const { resolve } = articles;
+    const isStored = Promise.withResolvers<void>();
+    let looks = 0;
+    articles.resolve = async (id, signal) => {
+      const found = await resolve.call(articles, id, signal);
+      looks += 1;
+      if (looks === 2) await isStored.promise;
+      return found;
+    };
+    const url = news.article('/late', 'Late', tech);
+    const [first, second] = [rank(url), rank(url)];
+    await first;
+    isStored.resolve();
+    assert.equal((await second).status, 200);
+    articles.resolve = resolve;
+    assert.equal(news.asked.get('/late'), 1);
+  });
+
   it('lets nobody in without a key, and keeps tastes apart', async () => {
     for (const key of [undefined, 'rk_wrong', '']) {
       const answer = await site.ask('/stats', { key });
@@ -130,7 +150,8 @@ describe('the API of the ranker', () => {
     const limits = { clock: systemClock, settings: { rankMs: 10_000 }, signal };
     const lines = rankLines({ ...limits, ranking, userId: site.userId, items });
     await lines.next();
-    // Whoever answers other requests meanwhile has had time to run ahead, if nothing stopped it.
+    while (embedder.count - before < 8) await site.ask('/training_set');
+    // While it answers other requests it has time to run ahead, if nothing stops it.
     for (let count = 0; count < 5; count += 1) await site.ask('/training_set');
     assert.equal(embedder.count - before, 8);
     await lines.return(undefined);

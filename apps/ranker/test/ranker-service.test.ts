@@ -5,6 +5,7 @@ import { SpillwayError, wallClock } from 'spillway';
 import { NewsSite, storyOf } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { storedArticle, temporaryFolder } from './fixtures/stored-ranker.ts';
+import { until } from './fixtures/until.ts';
 import { Visitor } from './fixtures/visitor.ts';
 import { WordEmbedder } from './fixtures/word-embedder.ts';
 
@@ -77,10 +78,11 @@ describe('a ranker service', () => {
     await site.ask('/feeds', { body: { url: feed } });
     const listed = async () => await storage.userArticles.list({ userId: site.userId, limit: 9 });
     let articles = await listed();
-    while (articles.length < 2 || articles.some(({ length }) => length < 300)) {
-      await new Promise((resolve) => setImmediate(resolve));
+    await until('both have the texts of their pages', async () => {
       articles = await listed();
-    }
+      return articles.length === 2 && articles.every(({ length }) => length >= 300);
+    });
+    await site.ranker.embedding.idle();
     const titles = new Set(articles.map(({ title }) => title));
     assert.deepEqual(titles, new Set(['About boats', 'About bread']));
     // One vote moves the other article alone: they are not taken for the same any more.
@@ -161,7 +163,7 @@ describe('a ranker service', () => {
     assert.match(await visitor.page('/reader?list=rated'), />1, best first/);
     changes.tell(site.userId, 'all');
     const told = () => server.app.recentErrors.list().map(({ route, message }) => [route, message]);
-    while (told().length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until('the failure is listed', () => told().length > 0);
     assert.deepEqual(told(), [['job lists', 'no list today']]);
   });
 

@@ -7,6 +7,7 @@ import { openBrowser } from 'spillway-fixtures/browser';
 import { NewsSite } from './fixtures/news-site.ts';
 import { png } from './fixtures/pictures.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
+import { storedArticle } from './fixtures/stored-ranker.ts';
 
 const contrast = readFileSync(join(import.meta.dirname, 'fixtures', 'contrast.js'), 'utf8');
 
@@ -210,6 +211,17 @@ describe('the reader in a browser', () => {
     await tab.context().close();
   });
 
+  it('reads a list of feeds from a file in its own encoding', async () => {
+    const { tab } = await entered('file');
+    await tab.goto(`${site.url}/reader/feeds`);
+    const text = '<?xml version="1.0" encoding="ISO-8859-1"?><opml><!-- Größe --></opml>';
+    const buffer = Buffer.from(text, 'latin1');
+    const file = { name: 'feeds.opml', mimeType: 'text/x-opml', buffer };
+    await tab.locator('[data-fills=opml] input').setInputFiles(file);
+    await tab.waitForFunction("document.querySelector('#opml').value.includes('Größe')");
+    await tab.context().close();
+  });
+
   it('fills no credentials in again', async () => {
     const { tab } = await entered('credentials');
     await tab.goto(`${site.url}/reader/feeds`);
@@ -263,6 +275,14 @@ describe('the reader in a browser', () => {
         assert.equal(unnamed, 0, `${path} has fields without a label`);
       }
       assert.equal(await tab.locator('.list').isVisible(), false, 'one pane at a time');
+      const word = 'x'.repeat(300);
+      const title = `${word} ${colorScheme}`;
+      const long = storedArticle(`https://example.org/${colorScheme}`, { title, text: word });
+      await site.ranker.storage.userArticles.add(userId, [long], 1);
+      await tab.goto(`${site.url}/reader?open=${long.id}#article`);
+      const hidden = "document.querySelector('.sheet').scrollWidth - innerWidth";
+      assert.ok(Number(await tab.evaluate(hidden)) <= 0, 'a long word makes it wider');
+      await tab.goto(`${site.url}/reader?open=${three}#article`);
       const small = await tab.locator('.scale button').evaluateAll(
         (buttons) =>
           buttons.filter((button) => {

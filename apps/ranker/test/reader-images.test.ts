@@ -4,12 +4,15 @@ import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { wallClock } from 'spillway';
+import { VirtualClock } from 'spillway/testing';
+import type { FetcherOptions } from '../src/fetching/fetcher.ts';
 import { Images } from '../src/reader/images.ts';
 import { openFetcher, openSite, type Site } from './fetch-scene.ts';
 import { NewsSite } from './fixtures/news-site.ts';
 import { png } from './fixtures/pictures.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
 import { temporaryFolder } from './fixtures/stored-ranker.ts';
+import { until } from './fixtures/until.ts';
 import { Visitor } from './fixtures/visitor.ts';
 
 const send = (response: ServerResponse, body: string | Buffer, type = 'image/png') =>
@@ -41,10 +44,10 @@ describe('pictures of articles', () => {
     });
     await visitor.submit('/feeds', { url: address });
     let id: string | undefined;
-    for (let round = 0; round < 400 && id === undefined; round += 1) {
+    await until('the article is listed', async () => {
       id = /data-article="([^"]+)"/.exec(await visitor.page('/reader?list=all'))?.[1];
-      if (id === undefined) await new Promise((resolve) => setTimeout(resolve, 100));
-    }
+      return id !== undefined;
+    });
     const answer = await visitor.get(`/reader?open=${id}`);
     assert.match(String(answer.headers.get('content-security-policy')), /default-src 'self'/);
     const page = await answer.text();
@@ -100,8 +103,8 @@ describe('a picture that is fetched', () => {
   });
   after(() => stack.disposeAsync());
 
-  const opened = async (bytesMax?: number, fetchMsMax = 15_000) => {
-    const fetcher = stack.use(await openFetcher({ fetchMsMax }));
+  const opened = async (bytesMax?: number, options: FetcherOptions = {}) => {
+    const fetcher = stack.use(await openFetcher(options));
     const folder = await temporaryFolder(stack);
     const images = await Images.open({ fetcher, folder, bytesMax, key: 'k', clock: wallClock });
     const read = (path: string, user = 'ada') =>
@@ -168,7 +171,7 @@ describe('a picture that is fetched', () => {
   });
 
   it('is given up when it takes too long', async () => {
-    const { read } = await opened(undefined, 300);
+    const { read } = await opened(undefined, { fetchMsMax: 300 });
     host.pages.set('/slow', (response) => response.writeHead(200).write('\x89PNG'));
     await assert.rejects(read('/slow'), { code: 'ARTICLE_UNAVAILABLE', message: /timeout/ });
     host.pages.set('/other', (response) => send(response, png(20, 20)));
@@ -210,7 +213,7 @@ describe('a picture that is fetched', () => {
   });
 
   it('has a place beside all that another user waits for', async () => {
-    const { images } = await opened();
+    const { images } = await opened(undefined, { clock: new VirtualClock() });
     const held: ServerResponse[] = [];
     for (let at = 0; at < 40; at += 1) {
       host.pages.set(`/held${at}`, (response) => void held.push(response));
@@ -228,7 +231,7 @@ describe('a picture that is fetched', () => {
   });
 
   it('has its turn before what another user asked for earlier', async () => {
-    const { fetcher } = await opened();
+    const { fetcher } = await opened(undefined, { clock: new VirtualClock() });
     const held: ServerResponse[] = [];
     const left = new AbortController();
     const ended: Promise<unknown>[] = [];

@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { articlePane, type OpenArticle } from '../src/reader/article-pane.ts';
 import { NewsSite } from './fixtures/news-site.ts';
 import { RankerSite } from './fixtures/ranker-site.ts';
+import { until } from './fixtures/until.ts';
 import { Visitor } from './fixtures/visitor.ts';
 
 const titlesOf = (page: string): string[] =>
@@ -176,13 +177,11 @@ describe('the pages of the reader', () => {
     assert.match(await visitor.submit('/feeds', { url: address }), /Birds: added/);
     let page = '';
     // The articles of a list may be there a moment before what its feeds count.
-    const isCounted = () => /Birds<span class="count">3</.test(page);
-    for (let round = 0; round < 100 && !(isCounted() && titlesOf(page).length === 3); round += 1) {
+    await until('three articles are listed and counted', async () => {
       page = await visitor.page('/reader?list=all&show=80');
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
+      return /Birds<span class="count">3</.test(page) && titlesOf(page).length === 3;
+    });
     const [, feed = ''] = /href="\/reader\?feed=([\w-]+)"/.exec(page) ?? [];
-    assert.match(page, /Birds<span class="count">3<\/span>/);
     const edit = { title: 'My birds', folder: 'Nature', full: 'yes' };
     await visitor.submit(`/feeds/${feed}/edit`, edit, '/reader/feeds');
     assert.match(await visitor.submit(`/feeds/${feed}/refresh`), /fetched now/);

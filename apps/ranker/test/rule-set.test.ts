@@ -42,10 +42,10 @@ describe('rules', () => {
   for (const [field, value, applies] of cases) {
     it(`of ${field} "${value}" ${applies ? 'apply' : 'do not apply'} to an article`, () => {
       const ruleSet = rulesOf(checkRule(mute(field, value)));
-      // On a busy machine a pattern may need its second chance.
-      ruleSet.verdicts([article]);
-      const verdicts = ruleSet.verdicts([article]);
-      assert.equal(verdicts.get('a')?.isMuted, applies ? true : undefined);
+      // On a busy machine a pattern may have its time taken away, and is tried again.
+      for (let tries = 1; tries < 20; tries += 1) ruleSet.verdicts([article]);
+      assert.equal(ruleSet.verdicts([article]).get('a')?.isMuted, applies ? true : undefined);
+      assert.deepEqual(ruleSet.tooSlow, []);
     });
   }
 
@@ -90,7 +90,7 @@ describe('rules', () => {
     const others = [articleOf({ id: 'x', title }), articleOf({ id: 'y', title: 'other' })];
     // The time of this thread, whatever else the machine has to do.
     const begun = process.threadCpuUsage();
-    for (let round = 0; round < 5; round += 1) {
+    for (let round = 0; round < 5 || ruleSet.tooSlow.length === 0; round += 1) {
       assert.deepEqual([...ruleSet.verdicts(others).keys()], ['y']);
     }
     const used = process.threadCpuUsage(begun);

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { type Html, html } from 'spillway-http';
 import { card, empty, pageHead, tag } from 'spillway-http/kit';
+import { fits } from '../shape.ts';
 import { type FrameOptions, sendPage } from './frame.ts';
 
 interface Parameter {
@@ -22,15 +23,22 @@ interface Description {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 }
 
+const operation = {
+  'summary?': '',
+  'description?': '',
+  'parameters?': [{ name: '', in: '' }],
+} as const;
+const descriptionShape = { paths: { '*': { '*': operation } } };
+
 /** The page that shows the API of a service, from the description that it serves itself. */
 export function addApi(app: FastifyInstance, options: FrameOptions): void {
   app.get('/api', async (request, reply) => {
     const { service: name } = request.query as { readonly service?: string };
     const service = options.view().services.find((each) => each.name === name);
     const found = await service?.ask('/-/openapi.json').catch(() => undefined);
-    const none = empty({ title: 'No description', text: 'The service does not answer.' });
+    const none = empty({ title: 'No description', text: 'The service sends none.' });
     const main = html`<div class="stack api">${pageHead({ title: `API of ${name ?? ''}` })}
-${found === undefined ? none : operations(found as Description)}</div>`;
+${fits(found, descriptionShape) ? operations(found as Description) : none}</div>`;
     return sendPage(reply, { title: `API of ${name ?? ''}`, main }, options);
   });
 }

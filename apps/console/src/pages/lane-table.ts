@@ -27,7 +27,7 @@ ${idle === 1 ? 'lane' : 'lanes'}</a>.</p>`;
   return html`${used.length > 0 && laneTable(service, used)}${rest}`;
 }
 
-/** Lanes, those that refuse first, then those with the most calls; at most `countMax`. */
+/** Lanes that refuse, then lanes with the most calls; at most `countMax`. */
 export function laneTable(
   service: ServiceWatch,
   lanes: readonly LaneReading[],

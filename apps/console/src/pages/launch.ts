@@ -29,7 +29,7 @@ export function launchNotices(launcher: Launcher | undefined): Html {
   return html`${logins}${demo}`;
 }
 
-/** The link to the demo, for those who have no traffic yet. */
+/** The link to the demo, while there is no traffic. */
 export function demoLink(launcher: Launcher | undefined): Html {
   if (launcher?.isThere !== true || launcher.isDemo) return html``;
   return html`<p>${button({ label: 'Demo traffic…', href: path, little: true })}</p>`;

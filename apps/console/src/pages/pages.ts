@@ -44,7 +44,7 @@ const places: readonly Place[] = [
 const sessionsMax = 100;
 const sessionMs = 30 * 86_400_000;
 
-/** The pages of the console, for those who came by a link with a token. */
+/** The pages of the console, for sessions that began with a link and its token. */
 export function addPages(app: FastifyInstance, { shown, view, tokens }: PagesOptions): void {
   const sessions = new BoundedMap<string, true>({ countMax: sessionsMax });
   app.addHook('onRequest', async (request, reply) => {

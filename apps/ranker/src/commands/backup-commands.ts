@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { restoreBackup, writeBackup } from 'spillway-cli';
 import { examplesOf, settingsOf, withSettings } from './command-line.ts';
 
-/** `ranker backup`: all of all users, as lines of JSON. */
+/** `ranker backup`: everything of all users, as lines of JSON. */
 export function backupCommand(): Command {
   const command = new Command('backup')
     .description('write all that the database holds as lines of JSON, also while a server runs')
@@ -16,7 +16,7 @@ export function backupCommand(): Command {
   return withSettings(command);
 }
 
-/** `ranker restore`: all of that into a database that nobody serves. */
+/** `ranker restore`: reads a backup into a database that no server uses. */
 export function restoreCommand(): Command {
   const command = new Command('restore')
     .description('read what ranker backup has written, into SQLite or Postgres')

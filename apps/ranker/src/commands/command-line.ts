@@ -58,7 +58,7 @@ export async function open(
     throw new Error(`no server can be reached at ${server}; ${how}`, { cause });
   });
   if (response.ok) return response;
-  // Whatever is there may not speak our language.
+  // Another program may listen at this address.
   const told = (await response.json().catch(() => ({}))) as { error?: Record<string, string> };
   const { code, message = `answered ${response.status}` } = told.error ?? {};
   if (code === 'KEY_NEEDED') throw new UsageError(`${message}; with --key, or in RANKER_KEY`);

@@ -10,7 +10,7 @@ export function serveCommand(): Command {
       const settings = settingsOf(self);
       const { serve } = await import('./serve.ts');
       process.exitCode = await serve(settings);
-      // Signals keep a process alive, and all that mattered has stopped.
+      // Signal handlers would keep the process alive, though every part has stopped.
       process.exit();
     });
   return withSettings(command);

@@ -13,12 +13,12 @@ const firstUser = 'reader';
 /** The longest wait of the first start until the samples can be scored. */
 const samplesMs = 20_000;
 
-/** Serves until it is told to stop; gives the exit code. */
+/** Serves until it is stopped; gives the exit code. */
 export async function serve(settings: Settings): Promise<number> {
-  // From the first moment: whoever starts a server may end it before it is ready.
+  // Listens for signals from the first moment: a server may be stopped before it is ready.
   const stopping = new ServiceStop();
   const { host, port, compat, compatPort } = settings;
-  // Wrong settings are told before anything is made.
+  // Wrong settings are refused before anything is created.
   operatorOptions(settings);
   const ports = { '--port': port, ...(compat && { '--compat-port': compatPort }) };
   const address = { host, ports };
@@ -30,10 +30,10 @@ export async function serve(settings: Settings): Promise<number> {
   await ranker.service.start().catch((error: unknown) => {
     throw listenFault(error, address);
   });
-  // Only now: who hears that a port is taken would never see the key.
+  // Only after the start: if the port were taken, nobody would ever see the key.
   const key = await firstKey(ranker);
   if (key !== undefined) {
-    // Samples without a score would puzzle a newcomer; slow machines show them later.
+    // Samples without a score would puzzle a newcomer; a slow machine shows scores later.
     using limit = deadline(wallClock, samplesMs);
     const until = AbortSignal.any([limit.signal, stopping.signal]);
     await ranker.embedding.idle(until).catch(() => {});
@@ -43,7 +43,7 @@ export async function serve(settings: Settings): Promise<number> {
   return await stopping.stop(ranker.service);
 }
 
-/** At the very first start there is nobody who could ask: a user is made, with samples to read. */
+/** Creates a user with samples to read at the very first start, and gives the key. */
 async function firstKey({ storage, reader }: RankerService): Promise<string | undefined> {
   if ((await storage.users.list()).length > 0) return undefined;
   const { user, key } = await storage.users.add(firstUser);
@@ -51,7 +51,7 @@ async function firstKey({ storage, reader }: RankerService): Promise<string | un
   return key;
 }
 
-/** Tells where the server is, and once, at the very first start, how to get in. */
+/** Prints the address of the server and, at the very first start, the key. */
 function greet(ranker: RankerService, settings: Settings, key: string | undefined): void {
   const { server, compat } = ranker;
   const say = (text: string) => process.stdout.write(`${text}\n`);
@@ -71,6 +71,6 @@ What to do next, in another terminal:
 Or read in a browser, with the key: ${server.url}/reader
 `);
   }
-  // The last line says that it is ready, so that whoever waits for it has seen all the rest.
+  // The line that says "ready" is the last one: a program that waits for it has read the others.
   say(`Ranker is ready at ${server.url}, with its data in ${settings.data}`);
 }

@@ -1,6 +1,6 @@
 import { sentencesOf } from '../learn/sentences.ts';
 
-/** A sentence is boilerplate from so many entries of a feed on, and from this share of them. */
+/** A sentence is boilerplate if at least this many entries have it, and this share of them. */
 const entriesMin = 3;
 const shareMin = 0.2;
 /** Sentences of an entry that are looked at. */

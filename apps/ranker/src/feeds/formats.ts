@@ -37,7 +37,7 @@ export function fromRss(feed: RssFeed.Feed<string> | RdfFeed.Feed<string>): RawF
   return {
     title: { html: feed.title ?? feed.dc?.titles?.[0] },
     siteUrl,
-    // Who writes relative links means the site, whatever machine the feed itself is on.
+    // Relative links are relative to the site, on whatever machine the feed itself is.
     base: feed.xml?.base ?? siteUrl,
     items: items.map(rssItem),
   };

@@ -12,7 +12,7 @@ export interface OpmlFeed {
   readonly siteUrl: string | undefined;
   /** The folders it is in, outermost first. */
   readonly folders: readonly string[];
-  /** The outline that it was read from; what other readers wrote into it is written again. */
+  /** The outline that it was read from: an export writes other readers' attributes again. */
   readonly outline?: Outline | undefined;
 }
 
@@ -35,10 +35,10 @@ export interface OpmlList {
 }
 
 const charsMax = 2 * 1_048_576;
-/** Addresses that one list may have. */
+/** Feeds that one list may have. */
 const feedsMax = 1_000;
 const titleCharsMax = 200;
-/** Outlines with more characters of attributes lose those that are not known here. */
+/** The longest attributes of an outline that are kept, in characters. */
 const outlineCharsMax = 8_192;
 
 /** The feeds of a subscription list, each once; throws `OPML_BROKEN` (400). */

@@ -21,12 +21,12 @@ const parser = new XMLParser({
 const attributesMax = 100;
 /** The words about a document that {@link hasManyAttributes}. */
 export const tooManyAttributes: string = `more than ${attributesMax} attributes`;
-// Only the first of many blanks is a beginning: to begin at each would take the square of them.
+// Only the first of many blanks may begin a match: a match from each takes quadratic time.
 const manyAttributes = new RegExp(
   `(?<!\\s)(?:\\s+[\\w:.-]+\\s*=\\s*(?:"[^"<]*"|'[^'<]*')){${attributesMax + 1}}`,
 );
 
-/** True if an element has so many attributes that no parser must see it. */
+/** True if an element has more attributes than a parser can read in reasonable time. */
 export function hasManyAttributes(xml: string): boolean {
   return manyAttributes.test(xml);
 }
@@ -35,7 +35,7 @@ export function hasManyAttributes(xml: string): boolean {
 export function parseXml(text: string): XmlNode | { readonly broken: string } {
   const xml = text.trimStart();
   if (hasManyAttributes(xml)) return { broken: tooManyAttributes };
-  // The one mistake that nobody minds: an ampersand that stands for itself.
+  // Every reader accepts this mistake: an ampersand that stands for itself.
   const verdict = XMLValidator.validate(xml.replace(/&(?![\w#]{1,10};)/g, '&amp;'));
   if (verdict !== true) return { broken: `line ${verdict.err.line}: ${verdict.err.msg}` };
   try {

@@ -4,14 +4,14 @@ import { isPublicAddress } from './public-address.ts';
 import { UnavailableError } from './unavailable.ts';
 
 export interface AddressGuardOptions {
-  /** Lets an address that is not public be reached all the same. @default none may */
+  /** Allows an address that is not public. @default none is allowed */
   readonly allow?: ((address: string) => boolean) | undefined;
   /** Finds the addresses of a name. @default the system's resolver */
   readonly resolve?: ((name: string) => Promise<readonly LookupAddress[]>) | undefined;
 }
 
 /**
- * Decides which machines may be reached for others. Whoever connects uses its `lookup`, so that a
+ * Decides which machines may be reached for others. All connections use its `lookup`, so that a
  * name is resolved once and the very address that was checked is the one connected to.
  */
 export class AddressGuard {
@@ -23,7 +23,7 @@ export class AddressGuard {
     this.#resolve = options.resolve ?? ((name) => dns.lookup(name, { all: true }));
   }
 
-  /** Fails if a host is an address that may not be reached; a name is the matter of `lookup`. */
+  /** Throws if a host is an address that may not be reached; `lookup` checks names. */
   check(host: string): void {
     const address = host.replace(/^\[(.*)\]$/, '$1');
     if (isIP(address) !== 0) this.#checkAddress(address, address);
@@ -50,7 +50,7 @@ export class AddressGuard {
       throw new UnavailableError('dns', `${name} has no address: ${error.message}`, isTemporary);
     });
     if (found.length === 0) throw new UnavailableError('dns', `${name} has no address`);
-    // One that is not public spoils the others: nobody honest has such a mixture.
+    // One private address among public ones refuses the name: an honest name has no such mixture.
     for (const { address } of found) this.#checkAddress(address, name);
     return [...found];
   }

@@ -11,9 +11,9 @@ const startMsMax = 15_000;
 /** The interval of looking at the text, in milliseconds. */
 const pollMs = 250;
 const pollsMax = 60;
-/** A text of some length that stays the same for so many looks is complete. */
+/** A longer text is complete when it has stayed the same for this many looks. */
 const stillPolls = 3;
-/** The same for a text of hardly any length: it may still be loading. */
+/** The same for a text of hardly any characters, which may still be loading. */
 const emptyPolls = 12;
 const someChars = 250;
 
@@ -36,7 +36,7 @@ export class BrowserSession {
   pages = 0;
 
   static async open({ found, guard, sandbox = true }: BrowserOptions): Promise<BrowserSession> {
-    // It takes as long to load as all the rest of the program.
+    // Loaded when it is needed: it takes as long as the rest of the program.
     const { chromium } = await import('playwright-core');
     const { path, env } = await found.prepare();
     const proxy = await GuardProxy.open(guard);
@@ -46,7 +46,7 @@ export class BrowserSession {
         env,
         proxy: { server: proxy.url },
         args: launchArguments,
-        // It refuses to run as root otherwise; run the service as somebody else.
+        // Chromium refuses to run as root with its sandbox: use another user for the service.
         chromiumSandbox: sandbox && process.getuid?.() !== 0,
         timeout: startMsMax,
         handleSIGHUP: false,

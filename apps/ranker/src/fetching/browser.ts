@@ -17,7 +17,7 @@ export interface BrowserOptions {
   readonly sandbox?: boolean | undefined;
   /** From the start of a page to its text, in milliseconds, from 1. @default 45000 */
   readonly pageMsMax?: number | undefined;
-  /** After so many pages the browser is replaced. An integer from 1. @default 100 */
+  /** The pages after which the browser is replaced. An integer from 1. @default 100 */
   readonly pagesMax?: number | undefined;
   /** A browser that nobody needs for so long is closed; in ms, from 0. @default 60000 */
   readonly idleMsMax?: number | undefined;
@@ -61,7 +61,7 @@ export class Browser {
   #session: BrowserSession | undefined;
   #starting: Promise<BrowserSession> | undefined;
   #idle: Disposable | undefined;
-  /** Until those that were replaced, or were not needed, have ended. */
+  /** Browsers that are ending: they were replaced or idle. */
   #retiring: Promise<void> = Promise.resolve();
   #quietUntil = -Infinity;
   #pages = 0;

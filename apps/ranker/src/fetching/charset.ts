@@ -8,8 +8,8 @@ const sampleBytes = 32_768;
 const brokenShareMax = 0.1;
 
 /**
- * The text of a document in whatever encoding: by its mark, by being UTF-8, by what the header or
- * the document itself says, by what it looks like.
+ * The text of a document. Its encoding is told, in this order, by the byte order mark, by being
+ * valid UTF-8, by the header, by the document's own declaration, and by a guess from its bytes.
  */
 export function decodeText(bytes: Uint8Array, contentType: string): string {
   const marked = byteOrderMark(bytes) ?? wideEncoding(bytes);

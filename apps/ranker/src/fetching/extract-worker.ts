@@ -42,9 +42,9 @@ export function feed({ bytes, type, url }: Document): ParsedFeed {
 }
 
 /** The feeds of a list, or in words what is wrong with it. */
-export function opml(text: string): OpmlList | string {
+export function opml(sent: string | Uint8Array): OpmlList | string {
   try {
-    return parseOpml(text);
+    return parseOpml(typeof sent === 'string' ? sent : decodeText(sent, ''));
   } catch (error) {
     return (error as Error).message;
   }

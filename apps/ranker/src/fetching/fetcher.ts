@@ -31,7 +31,7 @@ export interface FetcherOptions extends AddressGuardOptions {
   readonly pageMsMax?: number | undefined;
   /** The longest page or feed, in bytes, from 1. @default 5 MiB */
   readonly bytesMax?: number | undefined;
-  /** An article has at least so many characters. An integer from 1. @default 100 */
+  /** The shortest text that is an article, in characters. An integer from 1. @default 100 */
   readonly textCharsMin?: number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -150,7 +150,7 @@ export class Fetcher implements AsyncDisposable {
     throw new UnavailableError('not_feed', `${named.href} is a page too`);
   }
 
-  /** The bytes of a picture: told by themselves, whatever its server calls them. */
+  /** The bytes of a picture. Its type is read from the bytes, not from the server's header. */
   async fetchImage(
     url: string,
     { signal, key }: FetchOptions = {},
@@ -171,8 +171,8 @@ export class Fetcher implements AsyncDisposable {
   }
 
   /** The feeds of a subscription list; rejects with `OPML_BROKEN` (400). */
-  async parseOpml(text: string, signal?: AbortSignal): Promise<OpmlList> {
-    const list = await this.#parts.pool.run('opml', text, { signal });
+  async parseOpml(sent: string | Uint8Array, signal?: AbortSignal): Promise<OpmlList> {
+    const list = await this.#parts.pool.run('opml', sent, { signal });
     if (typeof list === 'string') throw opmlError(list);
     return list;
   }
@@ -265,7 +265,7 @@ export class Fetcher implements AsyncDisposable {
     return found;
   }
 
-  /** The same page after its scripts have run; only who has nothing yet hears that it failed. */
+  /** The same page after its scripts have run; fails only if the plain page had no text. */
   async #render(
     url: string,
     isNeeded: boolean,

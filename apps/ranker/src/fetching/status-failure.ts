@@ -17,13 +17,13 @@ const reasons: Readonly<Record<number, UnavailableReason>> = {
   451: 'blocked',
 };
 
-/** The reason why an answer with that status is of no use; undefined if it may be of use. */
+/** The reason why an answer of this status has no text; undefined if it may have one. */
 export function statusFailure(
   status: number,
   headers: IncomingHttpHeaders,
 ): UnavailableError | undefined {
   if (status >= 200 && status < 300) return undefined;
-  // Those who challenge browsers say 503 where others would say 403.
+  // Services that challenge browsers answer 503 where others answer 403.
   const isChallenge = status === 503 && 'cf-mitigated' in headers;
   const reason = isChallenge ? 'blocked' : reasonOf(status);
   const isPassing = [502, 503, 504].includes(status) && headers['retry-after'] === undefined;

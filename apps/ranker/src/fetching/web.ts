@@ -83,7 +83,7 @@ const queueMax = 256;
 const waitMsMax = 20_000;
 /** A host that wants to be left alone for longer than this is not waited for. */
 const pauseMsMax = 5_000;
-/** Said openly, so that who runs a site can know and refuse it. */
+/** The honest name of this program: the owner of a site can recognise it and refuse it. */
 const userAgent = 'Mozilla/5.0 (compatible; spillway-ranker; personal reader)';
 
 /** Asks servers of others: only public ones, politely, and never for more than can be taken. */
@@ -258,7 +258,7 @@ function requestHeaders({ accept, validators = {} }: WebQuestion): Record<string
 function redirection({ statusCode, headers }: Dispatcher.ResponseData, from: URL): URL | undefined {
   const { location } = headers;
   if (![301, 302, 303, 307, 308].includes(statusCode)) return undefined;
-  // Headers come byte by byte; those who do not quote their letters send UTF-8.
+  // A header arrives as latin1; servers that do not percent-encode an address send UTF-8.
   const place = typeof location === 'string' ? Buffer.from(location, 'latin1').toString() : '';
   const next = place === '' ? undefined : webUrl(place, from.href);
   if (next !== undefined) return next;

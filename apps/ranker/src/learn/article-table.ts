@@ -67,7 +67,7 @@ export class ArticleTable {
     return this.#common;
   }
 
-  /** Keeps the article, or keeps it as it is now. */
+  /** Adds the article, or replaces it. */
   put(article: Article): void {
     const isKnown = isSameModel(article.document.model, this.model);
     check(isKnown, 'document', 'made by the model of the table', article.document.model);
@@ -94,7 +94,7 @@ export class ArticleTable {
     return this.#rowOf.has(id);
   }
 
-  /** The rows of those that are here, with their stamps: one that changes is another article. */
+  /** The rows of the articles that are here, with their stamps: a changed stamp is a change. */
   find(ids: readonly string[]): {
     readonly ids: readonly string[];
     readonly rows: Uint32Array;

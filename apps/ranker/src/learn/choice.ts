@@ -52,10 +52,10 @@ const ratingsMin = 40;
 const measuredMin = 6;
 /** Other penalties must err less by this share of the squared error. */
 const gainMin = 0.01;
-/** Ratings that the slope is believed by before anything is measured. */
+/** The weight of the assumed slope, as a number of ratings. */
 const slopeRatings = 40;
 const slopeMax = 1.2;
-/** Ratings that the width is believed by before anything is measured. */
+/** The weight of the assumed width, as a number of ratings. */
 const widthRatings = 8;
 /** The share of ratings that are within the width. */
 const coverage = 0.8;
@@ -71,7 +71,7 @@ export interface TrainingTask {
   readonly only?: readonly number[] | undefined;
 }
 
-/** Predictions for articles that the model had not seen, by row, and how alike they were. */
+/** Predictions for articles that the model had not seen, by row, and their similarity. */
 interface Unseen {
   readonly says: Float64Array;
   readonly starts: Float64Array;
@@ -176,7 +176,7 @@ function slopeOf(rows: RatedRows, only: readonly number[], { says, starts }: Uns
   return own === 0 ? 1 : Math.min(slopeMax, Math.max(0, slope));
 }
 
-/** The error within which 8 of 10 ratings were, at no likeness at all. */
+/** The error within which 8 of 10 ratings were, for articles without any similar rated one. */
 function widthOf(rows: RatedRows, only: readonly number[], unseen: Unseen, slope: number): number {
   const errors = only.map((row) => {
     const error = Math.abs(off(rows, unseen, slope, row));

@@ -6,7 +6,7 @@ export interface ModelName {
   readonly id: string;
   /** The format of its weights, such as `int8`: two precisions give different vectors. */
   readonly precision: string;
-  /** The number of numbers in a vector. */
+  /** The length of a vector, in numbers. */
   readonly dimension: number;
 }
 
@@ -19,7 +19,7 @@ export interface ArticleText extends Labels {
 /** An article as vectors, each of length 1 (or 0 when there was nothing to embed). */
 export interface EmbeddedDocument {
   readonly model: ModelName;
-  /** The number of words of the whole text, also of those that were not embedded. */
+  /** The number of words of the whole text, including sentences that were not embedded. */
   readonly length: number;
   /** The vectors of the first sentences, one after another. */
   readonly sentences: Float32Array;

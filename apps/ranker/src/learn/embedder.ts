@@ -24,11 +24,11 @@ export interface EmbedderOptions {
   readonly sentencesMax?: number | undefined;
   /** Milliseconds that an article may take. @default 30000 */
   readonly deadlineMs?: number | undefined;
-  /** Replaces a worker that has served for so many milliseconds. @default 600000 */
+  /** The age at which a worker is replaced, in milliseconds. @default 600000 */
   readonly workerAgeMsMax?: number | undefined;
   /** Milliseconds from one replacement of a worker to the next, from 0. @default 60_000 */
   readonly workerIntervalMs?: number | undefined;
-  /** Replaces a worker whose heap is above so many megabytes. @default 512 */
+  /** The heap above which a worker is replaced, in megabytes. @default 512 */
   readonly workerHeapMbMax?: number | undefined;
 }
 
@@ -48,7 +48,7 @@ type Module = typeof import('./thread/embedder.ts');
 
 /**
  * Articles of one worker that have begun; others wait in the lane. A task takes some 25 ms, so the
- * next part of a long article has its turn within a quarter of a second, whatever else was let in.
+ * next part of a long article has its turn within a quarter of a second, however many others run.
  */
 const begunMax = 8;
 /** Parts of one article that are asked for together; then others have their turn. */
@@ -67,8 +67,8 @@ export class Embedder implements AsyncDisposable {
 
   /** Starts the workers; rejects with `POOL_START` when the model cannot be loaded. */
   static async open(options: EmbedderOptions = {}): Promise<Embedder> {
-    // The library of the models reads it when it is loaded. Otherwise it writes an id of the
-    // machine below the home folder and reports to its maker (1.30).
+    // The model library reads this variable when it is loaded. Without it, it writes an id of the
+    // machine below the home folder and sends telemetry (1.30).
     process.env.ORT_DISABLE_TELEMETRY ??= '1';
     const { model = defaultModel(), articlesMax = 64, sentencesMax = 16 } = options;
     const { workers = Math.max(1, Math.min(4, availableParallelism() - 1)) } = options;

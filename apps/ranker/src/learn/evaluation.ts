@@ -39,9 +39,9 @@ export interface Evaluation {
   readonly logistic: Quality;
   /** The scores that readers would see. */
   readonly served: Quality;
-  /** Points that the rating changes by for one point of score: 1 is right, less is too sure. */
+  /** The regression slope of ratings on scores: 1 is right, below 1 scores are too sure. */
   readonly slope: number;
-  /** The share of ratings within what was told: 0.8 is right. */
+  /** The share of ratings within the width of their score: 0.8 is right. */
   readonly coverage: number;
 }
 
@@ -129,7 +129,7 @@ function slopeOf(says: readonly number[], truth: readonly number[], start: numbe
   return own === 0 ? Number.NaN : both / own;
 }
 
-/** Logistic regression on words, by plain gradient steps: what many would begin with. */
+/** Logistic regression on words by plain gradient descent, a common baseline. */
 export function logisticWords(
   rows: RatedRows,
   common: Common,
@@ -159,7 +159,7 @@ export function logisticWords(
   return says;
 }
 
-/** Compares what was said with what is true. */
+/** Compares predictions with ratings. */
 export function quality(says: readonly number[], truth: readonly number[]): Quality {
   const off = says.map((value, at) => Math.abs(value - (truth[at] as number)));
   return {
@@ -170,7 +170,7 @@ export function quality(says: readonly number[], truth: readonly number[]): Qual
   };
 }
 
-/** Liked is above the median; a pair that is said to be equal counts half. NaN without pairs. */
+/** Liked is above the median; a pair with equal predictions counts half. NaN without pairs. */
 function auc(says: readonly number[], truth: readonly number[]): number {
   const sorted = [...truth].sort((one, other) => one - other);
   const middle = sorted[sorted.length >> 1] as number;
@@ -185,7 +185,7 @@ function auc(says: readonly number[], truth: readonly number[]): number {
   return won / (liked.length * others.length);
 }
 
-/** The gain of the top against that of the best order; what is said to be equal shares its gain. */
+/** The gain of the top relative to the best order; equal predictions share their gain. */
 function ndcg(says: readonly number[], truth: readonly number[], top: number): number {
   const gain = (by: readonly number[]) => {
     const order = [...by.keys()].sort((one, other) => (by[other] as number) - (by[one] as number));
@@ -209,7 +209,7 @@ function ranks(values: readonly number[]): number[] {
   return values.map((value) => (sorted.indexOf(value) + sorted.lastIndexOf(value)) / 2);
 }
 
-/** The correlation of two lists, from -1 to 1; 0 when one side says the same of all. */
+/** The correlation of two lists, from -1 to 1; 0 when one list is constant. */
 export function correlation(one: readonly number[], other: readonly number[]): number {
   const mean = (values: readonly number[]) =>
     values.reduce((sum, value) => sum + value, 0) / values.length;

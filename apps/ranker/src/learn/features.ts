@@ -1,7 +1,7 @@
 import { dot } from './document.ts';
 import { type Common, type Neighbours, neighboursUsed, noRow } from './rows.ts';
 
-/** A neighbour nearer by this much has a say 2.7 times as strong. */
+/** A neighbour whose cosine is greater by this much has 2.7 times the weight. */
 const temperature = 0.1;
 /** Neighbours nearer than unrelated articles by less than this count less than knowing nothing. */
 const similarityOver = 0.3;
@@ -27,15 +27,15 @@ export function similarityUnknown({ centre }: Common): number {
   return Math.min(similarityMax, similarityOver + dot(centre, centre));
 }
 
-/** The say of a neighbour at this cosine. */
+/** The weight of a neighbour at this cosine. */
 export function neighbourWeight(similarity: number, unknown: number): number {
   return Math.exp((similarity - unknown) / temperature);
 }
 
 /**
  * The mean of the nearest scores above `start`, by how near they are: a weight of 1 for 0 draws it
- * to 0. Beside it stands the cosine to the nearest one, from 0 to 1. Scores that shall not count
- * are NaN, and those of ratings that are newer than this version are not there.
+ * to 0. The second number is the cosine to the nearest one, from 0 to 1. Scores to be left out
+ * are NaN; the scores of ratings that are newer than this version are missing.
  */
 export function neighbourFeature(
   { nearest, similarities, size }: Neighbours,

@@ -51,13 +51,13 @@ const sourceRatings = 3;
 /** The slope of many ratings, and the number of ratings with which half of it is left. */
 const slopeMost = 0.8;
 const cautionRatings = 7.5;
-/** The same for the order of lists, which shall follow the first votes. */
+/** The same for the order of lists, which must follow the first votes. */
 const orderRatings = 2;
-/** The search for weights ends when so much of the squared error could be gained at most. */
+/** The search for weights ends when at most this share of the squared error could be gained. */
 const precision = 1e-4;
 /**
- * From so many ratings on, fitting a model takes long enough to be felt. The precision is one of
- * each rating then: scores differ by 0.01, as the root of the mean square.
+ * From this many ratings on, fitting a model takes noticeable time, and a lower precision is
+ * enough: scores differ by a root mean square of 0.01.
  */
 export const manyRatings = 500;
 const roundsMax = 100;
@@ -68,13 +68,13 @@ export function cautiousSlope(ratings: number): number {
 }
 
 export interface FitOptions {
-  /** A rating counts half after so many milliseconds. */
+  /** The half-life of a rating's weight, in milliseconds. */
   readonly halfLifeMs: number;
   /** The rows to learn from. @default all */
   readonly only?: readonly number[] | undefined;
 }
 
-/** Learns a model from ratings: least squares where every weight that is not needed costs. */
+/** Learns a model from ratings by ridge regression. */
 export function fit(
   rows: RatedRows,
   common: Common,
@@ -172,7 +172,7 @@ class Equations {
     this.#hasWords = choice.words !== Infinity;
     this.#size = rows.dimension + bucketCount + sideCount;
     this.#penalties = new Float64Array(this.#size);
-    // The weights of a part that is left out stay 0, whatever they would cost.
+    // The weights of a part that is left out stay 0.
     const { topic, words } = choice;
     this.#penalties.fill(this.#hasTopic ? topic : 1, 0, rows.dimension);
     const from = rows.dimension;

@@ -42,7 +42,7 @@ export const threadLimits = { maxYoungGenerationSizeMb: 6 } as const;
 export const foldCount = 5;
 /** The number of neighbours that have a say in a score. */
 export const neighboursUsed = 8;
-/** The number that is known of each rated article: those of its own fold are left out at times. */
+/** Neighbours kept of each rated article: more than are used, since some folds are left out. */
 export const neighboursKept = 24;
 /** The entry of a list of neighbours that is not full. */
 export const noRow = 0xffff_ffff;
@@ -184,7 +184,7 @@ function roomFor(before: RatedRows | undefined, count: number, dimension: number
   return columns;
 }
 
-/** The rows that are rated: those of ratings that were taken back are left out. */
+/** The rows that are rated; rows whose rating was taken back are left out. */
 export function ratedOnly({ scores }: RatedRows): number[] {
   return [...scores.keys()].filter((row) => !Number.isNaN(scores[row]));
 }

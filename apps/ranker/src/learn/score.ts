@@ -15,7 +15,7 @@ export interface Neighbour {
   readonly similarity: number;
   /** The reader's score of it. */
   readonly score: number;
-  /** Its share of the neighbours' say, from 0 to 1. */
+  /** Its share of the weight of all neighbours, from 0 to 1. */
   readonly weight: number;
 }
 

@@ -1,6 +1,6 @@
 /** No more sentences of one article are looked at. */
 export const sentencesMax = 400;
-/** Sentences are looked for in so many characters from the start: 400 long ones. */
+/** Characters from the start in which sentences are looked for: 400 long sentences. */
 const charactersMax = 200_000;
 /** Sentences of fewer words say little by themselves and are read with the next one. */
 const wordsMin = 3;
@@ -23,7 +23,7 @@ export function countWords(text: string): number {
 
 /** Words that one of eight words of English is, and few of other languages. */
 const frequent = /\b(?:the|of|and|to|is|that|for|with|was|are|this|from|have|it)\b/gi;
-/** In fewer words nothing can be told. */
+/** The fewest words from which a language can be recognised. */
 const languageWordsMin = 12;
 
 /** Tells whether a text may be English, the language that the sentence model knows. */

@@ -42,9 +42,9 @@ export interface TasteOptions {
   readonly choice?: Choice | undefined;
   /** The most ratings that count; older ones are left out. */
   readonly ratedMax: number;
-  /** The number of numbers in a vector. */
+  /** The length of a vector, in numbers. */
   readonly dimension: number;
-  /** Makes a version of rows, of which so many have changed, on a thread. */
+  /** Makes a version on a thread; `changed` is the number of rows that have changed. */
   readonly make: (
     rows: RatedRows,
     changed: number,
@@ -63,7 +63,7 @@ export class Taste {
   near: NearLists | undefined;
   /** Articles that were scored before they were compared with all ratings. */
   readonly behind: Set<string> = new Set();
-  /** True while {@link behind} is worked off. */
+  /** True while the articles of {@link behind} are being compared. */
   isComparing = false;
   /** The comparison of the ratings with each other, while it goes on. */
   comparing: Promise<void> | undefined;
@@ -146,7 +146,7 @@ export class Taste {
     const trained = changes.findLast((one) => one.model)?.model;
     const choice = trained?.choice ?? this.#current.choice;
     const edits = new Map<number, Edit>();
-    // Rows that were given out for a change that failed are given out again.
+    // A change that failed gives its rows back.
     for (const id of this.#ids.splice(before?.rows.count ?? 0)) this.#rowOf.delete(id);
     for (const { rated = [], removed = [] } of changes) {
       for (const article of rated) this.#rate(article, edits, before);

@@ -38,9 +38,9 @@ export interface TastesOptions {
   readonly ratedMax?: number | undefined;
   /** The number of articles that are kept in memory. @default 100_000 */
   readonly articlesMax?: number | undefined;
-  /** A rating counts half after so many milliseconds. @default a year */
+  /** The half-life of a rating's weight, in milliseconds. @default a year */
   readonly halfLifeMs?: number | undefined;
-  /** Told of a reader whose articles have been compared with all ratings. @default nobody is */
+  /** Called when a reader's articles have been compared with all ratings. @default nothing */
   readonly onCompared?: ((user: string) => void) | undefined;
 }
 
@@ -157,7 +157,7 @@ export class Tastes implements AsyncDisposable {
     return this.change(user, { rated }, signal);
   }
 
-  /** Changes a taste; what is worn is loaded anew. */
+  /** Changes a taste; a worn one is loaded anew before. */
   async change(user: string, change: TasteChange, signal?: AbortSignal): Promise<number> {
     if (this.#tastes.get(user)?.isWorn) this.forget(user);
     const taste = await this.#taste(user, signal);
@@ -165,13 +165,13 @@ export class Tastes implements AsyncDisposable {
     return await (signal === undefined ? done : untilAborted(done, signal));
   }
 
-  /** Lets go of a taste, so that it is loaded with all that is stored by then. */
+  /** Drops a taste from memory: the next use loads what is stored by then. */
   forget(user: string): void {
     this.#tastes.delete(user);
     if (this.#loading.has(user)) this.#stale.add(user);
   }
 
-  /** Lets go of all tastes. */
+  /** Drops all tastes from memory. */
   forgetAll(): void {
     this.#tastes.clear();
     this.#epoch += 1;
@@ -258,7 +258,7 @@ export class Tastes implements AsyncDisposable {
     };
   }
 
-  /** Compares the articles that are behind with all ratings, a few at a time. */
+  /** Compares articles with the ratings that they have not been compared with, a few at a time. */
   async #compare(user: string, taste: Taste): Promise<void> {
     if (taste.isComparing) return;
     taste.isComparing = true;
@@ -323,7 +323,7 @@ export class Tastes implements AsyncDisposable {
     check(isKnown, 'document', `made by ${this.model.id}`, document.model);
   }
 
-  /** The taste of a reader, now the most recently used. Many who ask wait for one load. */
+  /** The taste of a reader, now the most recently used. Concurrent callers share one load. */
   async #taste(user: string, signal?: AbortSignal): Promise<Taste> {
     const known = this.#tastes.get(user);
     if (known === undefined)
@@ -369,7 +369,7 @@ export class Tastes implements AsyncDisposable {
   }
 }
 
-/** The lists with room for so many rows. */
+/** The lists with room for `size` rows. */
 function grown(before: NearLists | undefined, size: number): NearLists {
   if (before !== undefined && before.stamps.length >= size) return before;
   const lists = {

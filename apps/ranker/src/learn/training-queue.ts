@@ -31,8 +31,8 @@ export interface TrainingQueueOptions {
   /** The tastes that are trained. */
   readonly tastes: Tastes;
   /**
-   * Told when a training begins and when it ends, then with its choice; the training is over when
-   * it resolves.
+   * Called when a training begins and when it ends, then with its choice; the training is over
+   * when the promise resolves.
    */
   readonly record: (record: TrainingRecord, choice?: Choice) => Promise<void> | void;
   /** Milliseconds since 1970, for the records. */
@@ -67,7 +67,7 @@ export class TrainingQueue {
   readonly #backlog: Backlog<Request>;
   /** Readers whose request waits and is still wanted. */
   readonly #wanted = new Set<string>();
-  /** Readers whose last intensive training is older than what they asked for since. */
+  /** Readers who have rated since their last intensive training. */
   readonly #changed = new Set<string>();
   /** Votes since the last training was asked for, by reader. */
   readonly #votes = new Map<string, number>();
@@ -89,7 +89,7 @@ export class TrainingQueue {
       consume: (request, signal) => this.#train(request, signal),
       key: ({ user }) => user,
       merge: (waiting, incoming) => (waiting.kind === 'intensive' ? waiting : incoming),
-      // It is told as failed; who wants it again asks again.
+      // It is recorded as failed, and runs again only if it is asked for again.
       attemptsMax: 1,
     });
   }
@@ -108,7 +108,7 @@ export class TrainingQueue {
     return this.#running?.record;
   }
 
-  /** Asks for a training; `merged` when one that waits already will do. */
+  /** Asks for a training; `merged` when one that waits already does the same. */
   add(user: string, kind: TrainingKind): 'added' | 'merged' | 'dropped' {
     const outcome = this.#backlog.add({ user, kind });
     if (outcome !== 'dropped') this.#wanted.add(user);
@@ -132,7 +132,7 @@ export class TrainingQueue {
     for (const user of changed) this.add(user, 'intensive');
   }
 
-  /** Ends the reader's training and what waits of theirs; false when there was none. */
+  /** Cancels the reader's running and waiting trainings; false when there was none. */
   cancel(user: string): boolean {
     const isWaiting = this.#wanted.delete(user);
     const isRunning = this.#running?.record.user === user;

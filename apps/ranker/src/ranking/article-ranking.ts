@@ -15,7 +15,7 @@ export interface RankOptions {
   readonly signal: AbortSignal;
 }
 
-/** An article and what it is worth to its reader. */
+/** An article and its score for one reader. */
 export interface Ranked {
   readonly article: StoredArticle;
   readonly score: Score;
@@ -46,7 +46,7 @@ type Options = Pick<
   'storage' | 'library' | 'tastes' | 'training' | 'clock' | 'changes'
 >;
 
-/** Scores articles for users, and learns what they say about them. */
+/** Scores articles for users, and learns from their ratings. */
 export class ArticleRanking {
   readonly #options: Options;
 
@@ -79,7 +79,7 @@ export class ArticleRanking {
     return { article, score, explained: await this.#explain(article, score, signal) };
   }
 
-  /** Keeps what a user thinks of an article; once it resolves, scores know of it. */
+  /** Stores a user's rating of an article; once it resolves, scores take it into account. */
   async correct(
     userId: string,
     item: Item,
@@ -108,7 +108,7 @@ export class ArticleRanking {
     return await this.#learn(userId, { article, document }, score, signal);
   }
 
-  /** Takes a judgement back; once it resolves, scores do not know of it. */
+  /** Removes a rating; once it resolves, no score takes it into account. */
   async unvote(userId: string, articleId: string, signal: AbortSignal): Promise<void> {
     const { storage, tastes, training, changes } = this.#options;
     const isGone = await storage.ratings.remove(userId, articleId, signal);
@@ -143,7 +143,7 @@ export class ArticleRanking {
     const { score: predicted } = await this.#score(userId, rated, signal);
     const correction = { userId, articleId: article.id, score, predicted, at: ratedAt };
     await storage.ratings.record([correction], signal);
-    // It is stored: whatever goes wrong from here on, a taste that is loaded anew has it.
+    // It is stored: if anything fails from here on, a taste that is loaded anew has it.
     await tastes.rate(userId, [rated], signal).catch(() => tastes.forget(userId));
     const learned = await this.#score(userId, rated, signal);
     training.addAfterVote(userId, (await tastes.current(userId)).state?.rows.count ?? 0);

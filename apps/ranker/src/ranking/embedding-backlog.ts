@@ -3,7 +3,7 @@ import { namesMax, type StoredArticle } from '../storage/articles.ts';
 import type { RankingWorld } from './ranking-parts.ts';
 
 type Options = Pick<RankingWorld, 'storage' | 'embedder' | 'library' | 'clock'> & {
-  /** Told of articles that have vectors from now on. */
+  /** Called with the articles that have vectors from now on. */
   readonly onEmbedded: (articleIds: readonly string[]) => Promise<void>;
 };
 
@@ -14,11 +14,11 @@ export interface EmbeddingBacklogStats extends BacklogStats {
 }
 
 const pageSize = 50;
-/** Articles that one look among all finds: it reads the keys of all of them. */
+/** Articles that one search finds; a search reads the keys of all articles. */
 const foundMax = 1_000;
-/** Articles that are looked at one by one; with more of them all are looked through. */
+/** Articles that are looked up one by one; with more of them all articles are searched. */
 const someMax = 5_000;
-/** A text of a feed is fetched if it has fewer characters. */
+/** An entry whose text has fewer characters is fetched. */
 const shortMax = 300;
 /** Articles that may wait to be fetched; more are left as they are. */
 const textsMax = 1_000;
@@ -27,7 +27,7 @@ const failedMax = 10_000;
 
 /**
  * Makes the vectors that are missing: of articles that came by feeds, and of all of them after a
- * change of the model. One article at a time, so that whoever waits for an answer has the others.
+ * change of the model. It embeds one article at a time and leaves the other threads to requests.
  */
 export class EmbeddingBacklog {
   readonly #options: Options;
@@ -71,8 +71,12 @@ export class EmbeddingBacklog {
     this.#backlog.add('all');
   }
 
-  idle(signal?: AbortSignal): Promise<void> {
-    return this.#backlog.idle({ signal });
+  /** Waits until all articles have vectors and all short ones have been fetched. */
+  async idle(signal?: AbortSignal): Promise<void> {
+    await this.#backlog.idle({ signal });
+    await this.#texts.idle({ signal });
+    // A text that was fetched is embedded anew.
+    await this.#backlog.idle({ signal });
   }
 
   /** Drops the articles that wait: the next start finds them again. */
@@ -97,7 +101,7 @@ export class EmbeddingBacklog {
     }
   }
 
-  /** Embeds those of these articles, or of all, that have no vectors; gives how many it found. */
+  /** Embeds the articles without vectors, of these or of all; gives how many it found. */
   async #embedSome(some: readonly string[] | undefined, signal: AbortSignal): Promise<number> {
     const { storage, embedder, onEmbedded } = this.#options;
     const limit = foundMax + this.#failed.size;
@@ -114,7 +118,7 @@ export class EmbeddingBacklog {
     return found.length;
   }
 
-  /** An entry of a feed with little text is fetched, once, as far as the limits let it. */
+  /** True for an entry of a feed with little text, whose page was never asked for. */
   async #isShort(article: StoredArticle, signal: AbortSignal): Promise<boolean> {
     const { id, text, fetchedAt, unavailable, isFromFeed, url } = article;
     const isNew = isFromFeed && fetchedAt === undefined && unavailable === undefined;
@@ -132,7 +136,7 @@ export class EmbeddingBacklog {
       if (read.article.id !== id) await this.#take(article, read.article, signal);
       await onEmbedded([id, read.article.id]);
     } catch {
-      // It is kept that it was tried; the text of the feed is better than none.
+      // The try is noted, so that it is the only one; the feed's own text stays.
       if (!signal.aborted) await storage.articles.touch(id, clock.now(), signal);
     }
   }

@@ -2,7 +2,7 @@ import { correlation } from '../learn/evaluation.ts';
 import type { Score } from '../learn/score.ts';
 import type { RankingWorld } from './ranking-parts.ts';
 
-/** The told points of sentences against what their deletion changes. */
+/** The points that explanations give sentences, compared with what their deletion changes. */
 export interface ExplanationCheck {
   readonly articles: number;
   readonly sentences: number;

@@ -48,7 +48,7 @@ type Options = Pick<RankingWorld, 'storage' | 'embedder' | 'clock'> & {
   readonly fetcher: Pick<Fetcher, 'fetchArticle'>;
   /** The time until a fetched text is fetched again, in milliseconds. */
   readonly freshMs: number;
-  /** Told of an article whose vectors are others from now on. */
+  /** Called with an article whose vectors have changed. */
   readonly onSaved?: ((articleId: string) => void) | undefined;
 };
 
@@ -87,14 +87,7 @@ export class Library {
     const url = canonicalUrl(item.url);
     // Texts and samples are known by addresses that lead nowhere.
     const id = articleId(url ?? item.url);
-    const known = await this.#options.storage.articles.resolve(id, signal);
-    // One that is being read is stored before its vectors are: who comes meanwhile waits for both.
-    if (known !== undefined && this.#isFresh(known) && !this.#reading.has(id)) {
-      return { article: known, document: await this.document(known, signal) };
-    }
-    if (url === undefined) throw rankerError('INPUT_INVALID', notUrl(item.url));
-    const wanted = { id, url, given: item.url, known };
-    return await this.#reading.run(id, () => this.#fetch(wanted), { signal });
+    return await this.#reading.run(id, () => this.#find(id, url, item.url), { signal });
   }
 
   /** Stores a text that was read, so that it can be rated. */
@@ -127,10 +120,24 @@ export class Library {
     return document;
   }
 
-  async #fetch({ id, url, given, known }: ArticleToFetch): Promise<ReadArticle> {
-    const { storage, fetcher, clock } = this.#options;
+  /** Storage is read inside of the single flight: a look before it would miss what it stores. */
+  async #find(id: string, url: string | undefined, given: string): Promise<ReadArticle> {
+    const { storage, clock } = this.#options;
     using limit = deadline(clock, readMsMax);
     const { signal } = limit;
+    const known = await storage.articles.resolve(id, signal);
+    if (known !== undefined && this.#isFresh(known)) {
+      return { article: known, document: await this.document(known, signal) };
+    }
+    if (url === undefined) throw rankerError('INPUT_INVALID', notUrl(given));
+    return await this.#fetch({ id, url, given, known }, signal);
+  }
+
+  async #fetch(
+    { id, url, given, known }: ArticleToFetch,
+    signal: AbortSignal,
+  ): Promise<ReadArticle> {
+    const { storage, fetcher, clock } = this.#options;
     const hasText = known !== undefined && known.text !== '';
     const validators = hasText ? { etag: known.etag, lastModified: known.lastModified } : {};
     const answer = await fetcher.fetchArticle(url, { validators, signal }).catch((error) => {

@@ -21,10 +21,10 @@ export interface RankingPartsOptions {
   readonly clock: Clock;
 }
 
-/** All that the parts are made of. */
+/** The world that the parts are made from. */
 export type RankingWorld = RankingPartsOptions & RankingParts;
 
-/** All that scores and learns, put together. */
+/** The parts that score and learn. */
 export interface RankingParts {
   readonly library: Library;
   readonly tastes: Tastes;
@@ -86,7 +86,7 @@ async function loadTaste(
   const now = clock.now();
   const rated = stored.map(({ document, ratedAt, ...rest }): RatedArticle => {
     const whole = { ...noSentences, ...document, model };
-    // A rating of a clock that was ahead would count for more than all others.
+    // A rating with a time in the future would count for more than all others.
     return { ...rest, ratedAt: Math.min(ratedAt, now), document: whole };
   });
   return { rated, choice, version: versionMax - versionsReserved, versionMax };
@@ -103,7 +103,7 @@ export type ReaderChange = ArticleChange | 'scores' | 'all';
 
 type ChangeListener = (userId: string, change: ReaderChange) => void;
 
-/** Tells whoever listens that what a user sees has changed. */
+/** Notifies listeners when the articles or scores of a user have changed. */
 export class UserChanges {
   readonly #listeners = new Set<ChangeListener>();
 

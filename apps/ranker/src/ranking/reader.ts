@@ -33,7 +33,7 @@ type Options = Pick<RankingWorld, 'storage' | 'tastes' | 'changes' | 'clock'> & 
   readonly onArticles: (ids?: readonly string[]) => void;
 };
 
-/** A text of a feed is taken for the whole article from so many characters on. */
+/** A feed's text of at least this many characters counts as the whole article. */
 const wholeMin = 1_000;
 const noSentences = { sentences: new Float32Array(0) };
 /** The signal of callers that never stop. */
@@ -54,7 +54,7 @@ export class Reader {
     signal: AbortSignal = never,
   ): Promise<ScoredArticles> {
     const { storage, tastes } = this.#options;
-    // A taste that has to be loaded is so meanwhile; a failure is told by the scores.
+    // Loads the taste while the list is read; a failure comes up again with the scores.
     void tastes.current(userId, signal).catch(() => {});
     const found = await storage.userArticles.list({ ...query, userId }, signal);
     return await this.scored(userId, found, signal);
@@ -169,7 +169,7 @@ export class Reader {
       const isFullText = await storage.feeds.isFullText(fetched, signal);
       const articles = storedArticles(fetched, isFullText);
       await storage.feeds.save({ ...fetched, articles }, signal);
-      // Those that have changed have lost their vectors.
+      // Articles that have changed have lost their vectors.
       for (const { id } of articles) tastes.table.delete(id);
       onArticles(articles.map(({ id }) => id));
     } else {

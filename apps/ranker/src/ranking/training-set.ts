@@ -8,7 +8,7 @@ import type { RankingWorld } from './ranking-parts.ts';
 
 type Options = Pick<RankingWorld, 'storage' | 'library' | 'tastes' | 'training' | 'clock'>;
 
-/** An address and what its reader thinks of it. */
+/** An address and its rating. */
 export interface RatedItem {
   readonly url: string;
   readonly score: number;
@@ -28,7 +28,7 @@ export class TrainingSet {
     this.#options = options;
   }
 
-  /** Keeps all of the ratings or, if an address is none, nothing; their texts come later. */
+  /** Stores all ratings, or none if an address is wrong; their texts are fetched later. */
   async add(userId: string, items: readonly RatedItem[], signal: AbortSignal): Promise<number> {
     const { storage, tastes, training, clock } = this.#options;
     const now = clock.now();
@@ -45,7 +45,7 @@ export class TrainingSet {
     return items.length;
   }
 
-  /** Fetches the texts of rated articles that have none; says what came of it. */
+  /** Fetches the texts of rated articles that have none; gives the counts. */
   async fetch(
     userId: string,
     signal: AbortSignal,
@@ -66,7 +66,7 @@ export class TrainingSet {
     return { fetched, failed: ids.length - fetched };
   }
 
-  /** A page that calls itself otherwise takes the rating with it. */
+  /** Moves a rating to the canonical address of its page. */
   async #fetchOne(userId: string, id: string, signal: AbortSignal): Promise<boolean> {
     const { storage, library } = this.#options;
     const [unread, rating] = await Promise.all([

@@ -84,7 +84,7 @@ export async function importLines(
   await storage.ratings.record(
     ratings.map(({ score, rated }, at) => {
       const { id } = articles[at] as StoredArticle;
-      // One from the future would count for more than all others until then.
+      // A rating with a time in the future would count for more than all others.
       return { userId, articleId: id, score, predicted: undefined, at: Math.min(rated, now) };
     }),
     signal,

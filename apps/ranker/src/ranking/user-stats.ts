@@ -6,7 +6,7 @@ const weekMs = 7 * 86_400_000;
 const liked = 8;
 const disliked = 3;
 
-/** One training, as it is told. */
+/** One training in the form that answers have. */
 export interface TrainingAnswer {
   readonly started_at: string;
   readonly completed_at: string | null;

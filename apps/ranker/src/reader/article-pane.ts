@@ -16,7 +16,7 @@ export interface OpenArticle {
 }
 
 const scores = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] as const;
-/** Paragraphs that are shown; longer articles are read where they are. */
+/** Paragraphs that are shown; the rest of a longer article is read on its own site. */
 const paragraphsMax = 400;
 
 /** The third pane while nothing is open. */
@@ -104,7 +104,7 @@ interface Line {
   readonly points: number;
 }
 
-/** The points of a score, in plain words: as they are shown, they add up to it. */
+/** The points of a score in plain words; the rounded numbers add up to it, too. */
 function whyView({ score }: Ranked, explained: Explained): Html {
   const points = new Map<string, number>();
   for (const one of explained.contributions) points.set(one.reason, one.points);
@@ -162,12 +162,12 @@ function whyView({ score }: Ranked, explained: Explained): Html {
 ${!explained.isEnglish && languageView(of('topic', 'neighbours'))}</details>`;
 }
 
-/** The number that is shown for so many points. */
+/** The number that is shown for some points. */
 function shown(points: number): number {
   return Number(points.toFixed(1));
 }
 
-/** Says what a score is worth where the model knows the language less. */
+/** A note that a score is less reliable, for languages that the model hardly knows. */
 function languageView(points: number): Html {
   const what =
     Math.abs(points) < 0.05
@@ -217,7 +217,7 @@ function proseOf({ ranked, imagePath }: OpenArticle): HtmlValue {
   return parts;
 }
 
-/** A picture; where it cannot be had its text stands for it. */
+/** A picture, or its text if it cannot be fetched. */
 function imageView({ url, alt }: PageImage, imagePath: OpenArticle['imagePath']): Html {
   return html`<figure><img src="${imagePath(url)}" alt="${alt}" loading="lazy" decoding="async">
 </figure>`;

@@ -24,7 +24,7 @@ export interface FeedRefreshOptions {
   /** UNIX milliseconds. */
   readonly clock: Clock;
   readonly random?: Random | undefined;
-  /** Told when looking for due feeds, or keeping what came of one, fails. */
+  /** Called when looking for due feeds or storing the outcome of a fetch has failed. */
   readonly onFailure?: ((error: unknown) => void) | undefined;
 }
 
@@ -35,12 +35,12 @@ export interface FeedRefreshStats extends BacklogStats {
 
 /** The interval of looking for due feeds, in milliseconds. */
 const lookMs = 30_000;
-/** The number of feeds fetched at once, and of those taken on. */
+/** The number of feeds fetched at once, and of feeds that are claimed at a time. */
 const fetchesMax = 4;
 const feedsMax = 64;
 const fetchMsMax = 60_000;
 const saveMsMax = 30_000;
-/** The wait after which a feed comes back whose turn was lost by a crash, in milliseconds. */
+/** The wait after which a feed is due again when a crash has lost its turn, in milliseconds. */
 const claimMs = 10 * 60_000;
 /** Limits on one answer. */
 const articlesMax = 100;
@@ -50,7 +50,7 @@ const failureLengthMax = 300;
 /** So is every private feed after a restore. */
 const noCredentials = 'its credentials are missing, as no backup has them: enter them again';
 
-/** Fetches each feed when its turn comes, a few at a time, and keeps what is new or what failed. */
+/** Fetches each feed when its turn comes, a few at a time, and stores new entries and failures. */
 export class FeedRefresh implements Part {
   readonly name = 'feed refresh';
   readonly #options: FeedRefreshOptions;
@@ -149,7 +149,7 @@ export class FeedRefresh implements Part {
       const failure = why.slice(0, failureLengthMax);
       return { feedId: feed.id, outcome: 'failed', fetchedAt: nowMs, nextAt, failure };
     };
-    // What it gives everybody else is not what its reader had.
+    // Without its credentials the feed may have other articles.
     if (isPrivateUrl(feed.url) && credentials === undefined) return failed(noCredentials);
     try {
       const answer = await fetcher.fetchFeed(feed.url, asked);
@@ -170,7 +170,7 @@ export class FeedRefresh implements Part {
       const about = { title, siteUrl, feedUrl, isPrivate };
       return { ...known, ...own, ...about, outcome: 'new', nextAt, articles };
     } catch (error) {
-      // Busy is our own fault, and being stopped nobody's: neither is kept against the feed.
+      // Neither a busy server nor a stop is the fault of the feed.
       if (signal.aborted || isBusy(error)) throw error;
       return failed(error instanceof Error ? error.message : String(error));
     }
@@ -202,7 +202,7 @@ function articleOf(item: FeedItem, nowMs: number): NewArticle[] {
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
-/** No feed is fetched more often, nor less often, in milliseconds. */
+/** The shortest and the longest interval between two fetches of a feed, in milliseconds. */
 export const feedIntervalMsMin: number = 15 * minuteMs;
 export const feedIntervalMsMax: number = 12 * hourMs;
 /** The interval of a feed of which nothing is known yet. */
@@ -210,7 +210,7 @@ const intervalMsUnknown = hourMs;
 /** The wait after the first failure, doubled for each further one up to a day. */
 const failureMsMin = 10 * minuteMs;
 const failureMsMax = 24 * hourMs;
-/** By how much each wait is longer or shorter, so that feeds do not come all at once. */
+/** The share by which each wait is longer or shorter, so that feeds are not all due at once. */
 const jitter = 0.1;
 
 export interface FeedHistory {
@@ -237,7 +237,7 @@ function intervalMs(publishedAt: readonly number[], nowMs: number): number {
   const [newest] = times;
   if (newest === undefined) return intervalMsUnknown;
   const gaps = times.slice(1).map((time, index) => (times[index] as number) - time);
-  // What is silent for longer than it used to be has become slower.
+  // A feed that is silent for longer than its usual interval has become slower.
   const silenceMs = (nowMs - newest) / 2;
   const usualMs = gaps.sort((one, other) => one - other)[gaps.length >> 1] ?? silenceMs;
   return Math.min(feedIntervalMsMax, Math.max(feedIntervalMsMin, usualMs / 2, silenceMs / 2));

@@ -3,7 +3,7 @@ import type { ReaderFeed } from '../storage/feeds.ts';
 import { tokenField } from './frame.ts';
 import { ageText } from './list-view.ts';
 
-/** The user's feeds, with what the last fetch of each has failed by. */
+/** The user's feeds, each with the failure of its last fetch. */
 export function feedsView(feeds: readonly ReaderFeed[], token: string, nowMs: number): Html {
   return html`<h1>Feeds</h1>
 <form class="row" method="post" action="/feeds">${tokenField(token)}
@@ -11,7 +11,7 @@ export function feedsView(feeds: readonly ReaderFeed[], token: string, nowMs: nu
 <div><input class="input" id="url" name="url" type="url" required maxlength="2000"
  placeholder="https://">
 <button class="button main">Add</button></div>
-<details class="edit"><summary class="button little bare">It asks for a password</summary>
+<details class="edit"><summary class="button little bare">It asks for a password…</summary>
 ${credentialFields()}</details></form>
 ${feeds.length === 0 ? html`<p class="empty">No feeds yet.</p>` : tableView(feeds, token, nowMs)}
 <h2>Move feeds</h2>

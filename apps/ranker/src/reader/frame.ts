@@ -13,7 +13,7 @@ export interface FrameOptions {
   readonly layout?: 'page' | 'panes' | undefined;
 }
 
-/** The form that all buttons of articles belong to; it stands outside of what is live. */
+/** The form that all buttons of articles belong to; it is outside of the live part. */
 export const actionForm = 'act';
 
 const keys = [
@@ -87,7 +87,7 @@ function keysView(): Html {
   return html`<footer class="app-foot keys">${shown}</footer>`;
 }
 
-/** The field that makes a form believed. */
+/** The field with the token that a form must have. */
 export function tokenField(token: string): Html {
   return html`<input type="hidden" name="_csrf" value="${token}">`;
 }

@@ -19,12 +19,12 @@ export interface ImagesOptions {
   readonly clock: Clock;
 }
 
-/** A picture that failed is not asked for again for so long. */
+/** The time for which a picture that failed is not fetched again, in milliseconds. */
 const failureMs = 10 * 60_000;
-/** A host that was too slow for one is asked for no other for so long: a browser waits for each. */
+/** The same for all pictures of a host that was too slow: a browser waits for each of them. */
 const slowHostMs = 60_000;
 const failuresMax = 10_000;
-/** Pictures of one user that are fetched at a time, and that may wait: others have their own. */
+/** Pictures that are fetched at a time for one user, and that may wait. */
 const turns = { limit: 8, queueMax: 32 };
 
 interface Failure {
@@ -32,7 +32,7 @@ interface Failure {
   readonly at: number;
 }
 
-/** Pictures of articles: fetched by the server, so that readers ask nobody but their own server. */
+/** Pictures of articles. The server fetches them, so that a browser asks no other server. */
 export class Images {
   readonly #options: ImagesOptions;
   readonly #bytesMax: number;
@@ -116,7 +116,7 @@ export class Images {
 
   #checkFailure(key: string, forMs: number): void {
     const failure = this.#failures.get(key);
-    // A clock that was ahead and came back must not make it last longer.
+    // A clock that jumps back must not make the pause longer.
     const isOver =
       failure === undefined || Math.abs(this.#options.clock.now() - failure.at) >= forMs;
     if (!isOver) throw failure.why;
@@ -202,7 +202,7 @@ export function imageRoutes(app: FastifyInstance, images: Images, lane: Lane): v
         .headers({
           'content-type': type,
           'cache-control': 'private, max-age=604800, immutable',
-          // Opened by itself it is a picture and nothing else, whatever its bytes are.
+          // Opened as a page of its own, it can run nothing, whatever its bytes are.
           'content-security-policy': "default-src 'none'; sandbox",
           'content-disposition': 'inline; filename="picture"',
           'cross-origin-resource-policy': 'same-origin',

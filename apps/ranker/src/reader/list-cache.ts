@@ -66,7 +66,7 @@ export class ListCache implements Observable, Disposable {
     return this.#byUser.get(userId);
   }
 
-  /** The lists of a user; those of the user who was asked for longest ago make room for them. */
+  /** The lists of a user; the least recently used lists make room for them. */
   open(userId: string): ReaderLists {
     const lists = this.#byUser.get(userId) ?? new ReaderLists({ ...this.#shared, userId });
     this.#byUser.delete(userId);

@@ -57,7 +57,7 @@ export function listQuery(address: Readonly<Record<string, unknown>>): ListQuery
   };
 }
 
-/** The address that asks for this, the same for the same. */
+/** The address of a list; equal queries have equal addresses. */
 export function listAddress(query: Partial<ListQuery>, open = ''): string {
   const { listing, words, count, feed = '', sorting, before = 0 } = query;
   const fields = new URLSearchParams();
@@ -106,7 +106,7 @@ function olderLink(query: ListQuery, before: number): Html {
   return html`<p class="next"><a href="${older}">Older articles</a></p>`;
 }
 
-/** The text in place of a list that is not in memory any more. */
+/** The text instead of a list that is no longer in memory. */
 export function goneView(): Html {
   return html`<section class="pane list"><div class="empty"><p>This list has rested for a while.
 <a href="/reader">Show it again</a></p></div></section>`;
@@ -118,7 +118,7 @@ function listName({ feeds }: ShownList, { feed, listing, words }: ListQuery): st
   return found === undefined ? listings[listing] : found.title || found.url;
 }
 
-/** The orders of a list: their names, and how they come about. */
+/** The orders of a list, by name. */
 const sortings = {
   best: ['Best', 'By score, less with age, and varied: feeds and topics take turns'],
   newest: ['Newest', 'By time alone'],
@@ -246,7 +246,7 @@ function emptyText(text: Html): Html {
   return html`<div class="empty"><p>${text}</p></div>`;
 }
 
-/** Only first ratings count: a score of an article that was rated before has seen the answer. */
+/** Only first ratings count: the score of a rated article was made from its rating. */
 export function accuracyText({ count, meanAbsoluteDelta }: Accuracy): string {
   if (count === 0 || meanAbsoluteDelta === undefined) {
     return 'Knows nothing of your taste yet: rate three articles.';

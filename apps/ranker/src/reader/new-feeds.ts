@@ -14,7 +14,7 @@ export interface FeedSearch {
   readonly signal: AbortSignal;
 }
 
-/** The feed at an address. Asked for before it is kept, so that nothing is kept that is no feed. */
+/** The feed at an address. It is fetched before it is stored, so that only feeds are stored. */
 export async function findFeed(
   fetcher: Pick<Fetcher, 'fetchFeed'>,
   { address, credentials, signal }: FeedSearch,

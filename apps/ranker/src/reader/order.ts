@@ -30,7 +30,7 @@ export interface OrderOptions {
   readonly sorting?: Sorting | undefined;
   /** Articles that stay on the list though they are read. @default none */
   readonly opened?: ReadonlySet<string> | undefined;
-  /** After this time an article counts half, in milliseconds; from 1 h. */
+  /** The half-life of an article's value, in milliseconds; from 1 h. */
   readonly halfLifeMs: number;
   /** The share of the list for unsure articles, from 0 to 0.5. */
   readonly explorationShare: number;
@@ -42,20 +42,20 @@ const scoreMin = 0.1;
 /** The expected error of an article of which nothing is known, in points. */
 const uncertaintyUnknown = 3;
 const dayMs = 86_400_000;
-/** A source that is silent for longer than a day ages slower by so much, at most this. */
+/** The most by which a quiet source ages slower. */
 const quietFactorMax = 7;
-/** One place in so many is for a source whose articles age at least twice as slow. */
+/** Each tenth place is for a source whose articles age at least twice as slowly. */
 const quietPeriod = 10;
 const quietTurn = 2;
-/** So far back the list looks for what was just shown. */
+/** The number of places back that a new place is compared with. */
 const sourceWindow = 8;
 const topicWindow = 4;
 /** The factor on a value for each article of the same source just before. */
 const sourceFactor = 0.82;
-/** Topics less alike than this do not matter; of the same topic half of the value is left. */
+/** The cosine above which an article counts less, down to half for the same topic. */
 const topicAlike = 0.55;
 const topicLoss = 0.5;
-/** After so many places nobody looks for variety: the rest is in order of value. */
+/** Places that are chosen for variety; the rest of the list is in order of value. */
 const variedMax = 200;
 
 /** All articles that are not muted, best first, each exactly once. */
@@ -168,7 +168,7 @@ interface Candidate {
   compared: number;
 }
 
-/** Takes the best again and again, where it counts less the more it is like those just taken. */
+/** Takes the best place again and again; similarity to the last places lowers a value. */
 function* varied(
   places: readonly Scored[],
   isQuiet: (place: Scored) => boolean,
@@ -193,7 +193,7 @@ function* varied(
   return [...taken, ...left.map(({ place }) => place)];
 }
 
-/** The one whose score is least sure, of those that would not come soon anyway. */
+/** The place with the least sure score, of all that are not near the top anyway. */
 function unsurest(left: readonly Candidate[], period: number): number | undefined {
   let found: number | undefined;
   let most = 0;
@@ -212,11 +212,11 @@ function best(left: readonly Candidate[], taken: readonly Place[]): number {
   for (let index = 0; index < left.length; index += 1) {
     const candidate = left[index] as Candidate;
     const { value } = candidate.place;
-    // Nothing counts more than its value, so none of the rest can be better.
+    // Similarity only lowers a value, so none of the rest can be better.
     if (value <= most) break;
     const same = sources.filter((source) => source === candidate.origin).length;
     const counted = value * sourceFactor ** same;
-    // A comparison of topics is the dear part, and can only make it less.
+    // Comparing topics is the expensive part, and can only lower the value.
     if (counted <= most) continue;
     const counts = counted * topicFactor(candidate, taken);
     if (counts > most) [found, most] = [index, counts];

@@ -11,20 +11,20 @@ import { type Listing, order, type Place } from './order.ts';
 import { RuleSet } from './rule-set.ts';
 import { inSlices } from './slices.ts';
 
-/** All that the lists of any user are made of. */
+/** The parts that the lists of all users share. */
 export interface ListsOptions {
   readonly settings: Pick<Settings, 'halfLifeHours' | 'explorationShare' | 'listMax'>;
   readonly reader: Reader;
   readonly storage: RankerStorage;
   /** UNIX milliseconds. */
   readonly clock: Clock;
-  /** Told when lists could not be brought up to date without anybody waiting for it. */
+  /** Called when updating the lists in the background has failed. */
   readonly onFailure: (error: unknown) => void;
 }
 
 export interface ReaderListsOptions extends ListsOptions {
   readonly userId: string;
-  /** Told after the lists have changed. */
+  /** Called after the lists have changed. */
   readonly onChange: () => void;
 }
 
@@ -48,20 +48,20 @@ export interface ShownList {
 
 /** The number of one user's lists that are kept up to date. */
 const listsMax = 6;
-/** Older lists are made anew when they are asked for, since their articles have aged. */
+/** The age at which a list is made anew, since its articles have aged too. */
 const freshMs = 5 * 60_000;
-/** A user who was not here for so long has gone, in milliseconds. */
+/** A user without a request for this long has left, in milliseconds. */
 const leftMs = 10 * 60_000;
-/** Changes that nobody waits for are gathered for so long. */
+/** The time for which changes are gathered that nobody waits for, in milliseconds. */
 const gatherMs = 250;
 const refreshMsMax = 15_000;
 
-/** The articles of a search, or of one feed, that are shown at once; older ones are a link away. */
+/** Articles of a search or of one feed on one page; a link leads to older ones. */
 const foundMax = 200;
-/** Changes of articles after which all is read again. */
+/** The most changes of articles that are applied; with more, everything is read again. */
 const changesMax = 1_000;
 
-/** All that the lists of one moment are made of. */
+/** The data from which all lists of one moment are made. */
 interface World {
   /** The newest articles, which most lists are made of. */
   readonly newest: Base;
@@ -118,7 +118,7 @@ export class ReaderLists implements Disposable {
     return this.#watchers === 0 && this.#options.clock.now() - this.#seenAt > leftMs;
   }
 
-  /** Says that a page shows the lists, until the result is disposed; a second time does nothing. */
+  /** Notes that a page shows the lists until the result is disposed, once or several times. */
   watch(): Disposable {
     let isWatching = true;
     this.#watchers += 1;
@@ -147,7 +147,7 @@ export class ReaderLists implements Disposable {
     return this.#lists.get(nameOf(query))?.list;
   }
 
-  /** Keeps an article on the list though it is read. */
+  /** Leaves an article on the list though it is read. */
   open(articleId: string): void {
     this.#opened.add(articleId);
   }
@@ -185,8 +185,8 @@ export class ReaderLists implements Disposable {
   }
 
   /**
-   * Takes in all that has changed; many calls become one. It resolves when the list that was asked
-   * for last is up to date; the others follow.
+   * Applies all changes; concurrent calls share one run. It resolves when the most recently used
+   * list is up to date; the others follow.
    */
   refresh(): Promise<void> {
     this.#next ??= (async () => {
@@ -203,7 +203,7 @@ export class ReaderLists implements Disposable {
     return this.#next;
   }
 
-  /** The same before long, while nobody waits for it. */
+  /** Does the same a moment later, when nobody waits for it. */
   refreshSoon(change: ReaderChange): void {
     const { clock, onFailure } = this.#options;
     const { signal } = this.#closing;
@@ -233,13 +233,13 @@ export class ReaderLists implements Disposable {
       await this.#make(name, query, world, signal);
       onChange();
       onFirst();
-      // A refresh that waits makes them all anew, and the first of them is waited for.
+      // A waiting refresh makes all of them anew, and its callers wait for the first one.
       if (this.#next !== undefined) return;
     }
     onFirst();
   }
 
-  /** Reads all that lists are made of. */
+  /** Reads everything that lists are made of. */
   async #read(signal: AbortSignal): Promise<World> {
     const { reader, storage, userId, clock, settings } = this.#options;
     this.#isStale = false;
@@ -281,7 +281,7 @@ export class ReaderLists implements Disposable {
     return { ...world, newest: { ...newest, groups: before.newest.groups }, accuracy };
   }
 
-  /** A world with the changes that were told of. */
+  /** The world with the changes that were announced. */
   #changed(world: World): World {
     const changes = this.#changes;
     this.#changes = [];
@@ -336,7 +336,7 @@ export class ReaderLists implements Disposable {
     return words.length === 0 && feed === '' ? listMax : Math.min(listMax, foundMax);
   }
 
-  /** The articles that a list is made of: those that it had if they only have other scores. */
+  /** The articles of a list; they stay the same where only scores have changed. */
   async #base(name: string, query: ListChoice, world: World, signal: AbortSignal): Promise<Base> {
     const { reader, userId } = this.#options;
     const { words, listing, feed, before } = query;
@@ -361,7 +361,7 @@ function namesOf(articles: readonly ReaderArticle[]): string {
   return articles.map(({ id, score }) => (score === undefined ? `${id}?` : id)).join();
 }
 
-/** The articles with what was told of them; the last word counts. */
+/** The articles with the announced changes; the last one of each article counts. */
 function changedArticles(
   articles: readonly ReaderArticle[],
   changes: readonly ArticleChange[],

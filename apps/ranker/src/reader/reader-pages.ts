@@ -111,7 +111,7 @@ function addList(app: FastifyInstance, options: ReaderPagesOptions): void {
   });
 }
 
-/** Reads an article for its page, and keeps that it was read. */
+/** Reads an article for its page, and marks it as read. */
 async function openArticle(
   { reader, ranking, lists, images }: ReaderPagesOptions,
   userId: string,

@@ -21,14 +21,17 @@ export const ruleLengthMax = 200;
 const textLengthMax = 800;
 /** The time of one pattern for all new articles together, in milliseconds. */
 const patternMsMax = 40;
-/** One that took longer so often is given up: once may be the machine's fault. */
-const overrunsMax = 2;
+/**
+ * A pattern is given up when the runs that took longer have used this much processor time, in
+ * milliseconds: on a busy machine a harmless pattern takes long too, but uses little.
+ */
+const overrunMsMax = 60;
 /** Verdicts that are remembered of one pattern. */
 const rememberedMax = 10_000;
 
-/** The rule if it can be kept; throws `INPUT_INVALID`, which says what is wrong with it. */
+/** The rule as it is stored; throws `INPUT_INVALID` with the reason if it is wrong. */
 export function checkRule(rule: NewRule): NewRule {
-  // Checked as it is kept: a pattern of nothing but a NUL would be one that finds everything.
+  // Cleaned before it is checked: a pattern of nothing but a NUL would match everything.
   const value = clean(rule.value).trim();
   const isLong = value.length > ruleLengthMax;
   if (value === '' || isLong) throw refusal(`a rule has 1 to ${ruleLengthMax} characters`);
@@ -58,7 +61,7 @@ function compile(source: string): RegExp {
   }
 }
 
-/** The rules of one user, ready to be asked. */
+/** The compiled rules of one user. */
 export class RuleSet {
   readonly #judges: readonly { readonly rule: ReaderRule; readonly judge: Judge }[];
 
@@ -96,7 +99,7 @@ function isSame(one: ReaderRule, other: ReaderRule): boolean {
 
 interface Judge {
   readonly isTooSlow: boolean;
-  /** The ids of those it applies to. */
+  /** The ids of the articles that it applies to. */
   matches(articles: readonly Judged[]): readonly string[];
 }
 
@@ -115,7 +118,7 @@ function judgeOf({ field, value }: ReaderRule): Judge {
   };
 }
 
-/** One that came in by a way without a check is as good as too slow. */
+/** A judge of a pattern; a pattern that was stored without a check is never applied. */
 function patternJudge(source: string): Judge {
   try {
     return new PatternJudge(compile(source));
@@ -150,14 +153,14 @@ const script = new Script('for (const text of texts) found.push(pattern.test(tex
 class PatternJudge implements Judge {
   readonly #pattern: RegExp;
   readonly #known = new Map<string, boolean>();
-  #overruns = 0;
+  #overrunMs = 0;
 
   constructor(pattern: RegExp) {
     this.#pattern = pattern;
   }
 
   get isTooSlow(): boolean {
-    return this.#overruns >= overrunsMax;
+    return this.#overrunMs >= overrunMsMax;
   }
 
   matches(articles: readonly Judged[]): readonly string[] {
@@ -171,13 +174,15 @@ class PatternJudge implements Judge {
   #try(articles: readonly Judged[]): void {
     const found: boolean[] = [];
     const texts = articles.map(textOf);
+    const begun = process.threadCpuUsage();
     try {
       const context = createContext({ pattern: this.#pattern, texts, found });
       script.runInContext(context, { timeout: patternMsMax });
       for (const [index, { id }] of articles.entries()) this.#known.set(id, found[index] === true);
     } catch (error) {
       if (Object(error).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
-      this.#overruns += 1;
+      const { user, system } = process.threadCpuUsage(begun);
+      this.#overrunMs += (user + system) / 1_000;
     }
   }
 }

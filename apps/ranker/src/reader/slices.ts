@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 
-/** Work that can be put down at each `yield` and taken up again later. */
+/** Work that can be interrupted at each `yield` and resumed later. */
 export type Slices<T> = Generator<void, T>;
 
 /** The longest stretch for which the event loop is held, in milliseconds. */

@@ -10,7 +10,7 @@ export type ReaderUser = Pick<User, 'id' | 'name'>;
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The owner of the request's key, or who has logged in; in routes that ask for one. */
+    /** The owner of the request's key or session, in routes that ask for one. */
     rankerUser: ReaderUser;
     /** The page that a form was on. */
     formPage: string | undefined;
@@ -36,7 +36,7 @@ export function logIn(request: FastifyRequest, user: ReaderUser, isRemembered: b
   session.remember(isRemembered);
 }
 
-/** Lets in requests with a user's key; `orSession` those of who has logged in, too. */
+/** Accepts requests with a user's key; with `orSession` also those of a logged-in session. */
 export function requireUser(app: FastifyInstance, users: Users, orSession: boolean): void {
   app.decorateRequest('rankerUser');
   app.addHook('onRequest', async (request, reply) => {
@@ -46,7 +46,7 @@ export function requireUser(app: FastifyInstance, users: Users, orSession: boole
   });
 }
 
-/** Lets in who has logged in; a browser of anybody else is sent to where that is done. */
+/** Accepts requests of a logged-in session; redirects other browsers to the login page. */
 export function requireLogin(app: FastifyInstance): void {
   app.decorateRequest('rankerUser');
   app.addHook('onRequest', async (request, reply): Promise<unknown> => {

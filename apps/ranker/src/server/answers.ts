@@ -10,7 +10,7 @@ export function itemOf({ url, text, title }: ItemBody): Item {
   throw rankerError('INPUT_INVALID', 'body: either url or text is needed, and not both');
 }
 
-/** A score as it is told. */
+/** A score in the form that answers have. */
 export function rankAnswer({ article, score, explained }: Ranked): object {
   return {
     url: article.url,

@@ -18,7 +18,7 @@ type Reason = 'unavailable' | 'timeout' | 'error';
 /** Stands for a body that cannot be read. */
 const notJson = Symbol('not JSON');
 
-/** The eight endpoints of news-score, with its shapes: failures are told inside a 200. */
+/** The eight endpoints of news-score in its own form: a failure is an answer of status 200. */
 export const compatRoutes: FastifyPluginAsync<CompatOptions> = async (app, options) => {
   const { storage, ranking, trainingSet, lanes, userId } = options;
   const config = { lane: lanes.rank, domain: 'thread', csrf: false, bodyTypes: 'any' } as const;

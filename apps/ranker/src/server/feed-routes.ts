@@ -96,16 +96,19 @@ export const feedRoutes: FastifyPluginAsync<RankerContext> = async (app, options
       }),
   );
   await app.register(async (scope) => {
-    scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, text, done) =>
-      done(null, { opml: text }),
+    // As bytes: a file that is sent as it is may be in any encoding.
+    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, bytes, done) =>
+      done(null, { opml: bytes }),
     );
     scope.post<{ Body: { readonly opml?: unknown } | undefined }>(
       '/feeds/opml',
       { config: { ...config, bodyTypes: 'any' }, bodyLimit: bodyBytesMax },
       ({ body }, reply) =>
         change(reply, async (userId, signal) => {
-          if (typeof body?.opml !== 'string') throw httpError('INPUT_INVALID', 'opml: is missing');
-          const list = await fetcher.parseOpml(body.opml, signal);
+          const opml = body?.opml;
+          const isSent = typeof opml === 'string' || opml instanceof Uint8Array;
+          if (!isSent) throw httpError('INPUT_INVALID', 'opml: is missing');
+          const list = await fetcher.parseOpml(opml, signal);
           const feeds = listedFeeds(list);
           await storage.feeds.subscribe(userId, feeds, clock.now(), signal);
           void refresh.look();

@@ -15,7 +15,7 @@ interface RankBatch extends Pick<RankerContext, 'ranking' | 'clock'> {
 /** The number of articles of a batch that are worked on before their lines are wanted. */
 const aheadMax = 8;
 
-/** A line of JSON for each article, in order; what fails is told in its line. */
+/** A line of JSON for each article, in order; a failure is an error in its own line. */
 export async function* rankLines(batch: RankBatch): AsyncGenerator<string> {
   const ended = new AbortController();
   const signal = AbortSignal.any([batch.signal, ended.signal]);

@@ -46,7 +46,7 @@ export type ArticleFacts = Pick<StoredArticle, 'source' | 'publishedAt'>;
 
 /** The number of names in one query. */
 export const namesMax = 500;
-/** Entries of a feed whose whole texts are fetched when somebody begins to want them. */
+/** Entries whose whole texts are fetched when a user switches a feed to whole texts. */
 const textsMax = 50;
 
 /** The id of the article at a canonical URL, or of the feed at one. */
@@ -64,12 +64,12 @@ export function feedsWith(userId: string): RawBuilder<unknown> {
       and subscriptions.feed_id = feed_articles.feed_id`;
 }
 
-/** The feed of a user that brought an article, whoever else has others with it. */
+/** The feed of this user that brought an article; other users may have it by other feeds. */
 export function feedOf(userId: string): RawBuilder<string | null> {
   return sql<string | null>`(select min(feed_articles.feed_id) ${feedsWith(userId)})`;
 }
 
-/** All articles that anybody has met. */
+/** The articles of all users. */
 export class Articles extends Records {
   async find(id: string, signal?: AbortSignal): Promise<StoredArticle | undefined> {
     const row = await this.kysely
@@ -186,7 +186,7 @@ export class Articles extends Records {
       .execute({ signal });
   }
 
-  /** Drops what is older than a time and what nobody has rated; tells how many articles went. */
+  /** Deletes articles older than a time that nobody has rated; gives how many. */
   async prune(before: number, signal?: AbortSignal): Promise<number> {
     const { kysely } = this;
     const old = kysely
@@ -289,7 +289,7 @@ export function articleInsert(kysely: Kysely<RankerSchema>, article: StoredArtic
 }
 
 /**
- * Changes an article whose feed has it otherwise now, and lets go of its vectors. Only a feed of
+ * Updates an article that its feed has changed, and deletes its vectors. Only a feed of
  * the article's own site, or one that alone has it, may do so: anybody can list the articles of
  * others, and two feeds would change it back and forth for ever.
  */
@@ -338,7 +338,7 @@ function isAlone(feedId: string, articleId: string): RawBuilder<SqlBool> {
     where other.article_id = ${articleId} and other.feed_id != ${feedId})`;
 }
 
-/** Lets go of the vectors of a feed's newest entries: who makes them again fetches whole texts. */
+/** Deletes the vectors of a feed's newest entries; making them again fetches the whole texts. */
 export function fetchAgain(kysely: Kysely<RankerSchema>, feedId: string): CompiledQuery[] {
   const newest = kysely
     .selectFrom('feed_articles')

@@ -13,7 +13,7 @@ const tables: MovedTables = {
   isRowMoved: (table, { name }) => !(table === 'documents' && name === markName),
 };
 
-/** All that the database holds at one moment, line by line; a server may go on meanwhile. */
+/** Everything that the database holds at one moment, line by line; a server may be running. */
 export function backup(database: string): AsyncGenerator<string> {
   return exportTables({ url: database, tables });
 }
@@ -27,7 +27,7 @@ export interface RestoreOptions {
   readonly replace?: boolean | undefined;
 }
 
-/** Reads all of a backup, or nothing; no server may run meanwhile. Gives the number of rows. */
+/** Restores a whole backup or nothing; no server may be running. Gives the number of rows. */
 export async function restore({ database: url, source, replace }: RestoreOptions): Promise<number> {
   await using database = await Database.open<RankerSchema>({ url, deadlineMs: Infinity });
   await using only = await OnlyRanker.claim({ database, url, onRegained: () => {} });

@@ -104,7 +104,7 @@ const waitMsMax = 27 * 3_600_000;
 /** The number of articles whose times give a feed's next turn. */
 const timesMax = 20;
 
-/** Feeds, who reads them, and which articles came by them. */
+/** Feeds, their subscribers, and the articles that came by them. */
 export class Feeds extends Records {
   /** The feeds that a user has subscribed to, by title. */
   async list(userId: string, signal?: AbortSignal): Promise<ReaderFeed[]> {
@@ -120,7 +120,7 @@ export class Feeds extends Records {
           .as('articles'),
       )
       .select(['subscriptions.title as own_title', 'subscriptions.full_text', 'outline'])
-      // Those that are read or rated are fewer than all: looking at each article takes long.
+      // Counts the read and rated articles, which are few: looking at each article takes long.
       .leftJoin(
         ({ selectFrom }) =>
           selectFrom('feed_articles')
@@ -160,7 +160,7 @@ export class Feeds extends Records {
     }));
   }
 
-  /** Subscribes; a feed that nobody had is made, due at once. Known subscriptions stay. */
+  /** Subscribes; a new feed is due at once. Subscriptions that exist stay as they are. */
   async subscribe(
     userId: string,
     feeds: readonly NewFeed[],
@@ -346,7 +346,7 @@ export class Feeds extends Records {
     return rows.map(({ published_at }) => published_at as number);
   }
 
-  /** Keeps what came of a fetch in one step. */
+  /** Stores the outcome of a fetch in one transaction. */
   async save(fetched: FeedFetched<StoredArticle>, signal?: AbortSignal): Promise<void> {
     const { kysely } = this;
     const { feedId: id, fetchedAt, nextAt } = fetched;

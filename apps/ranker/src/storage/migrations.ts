@@ -1,6 +1,6 @@
 import type { Migration } from 'spillway-sql';
 
-/** Two lists that differ only in how a column counts by itself and what bytes are called. */
+/** The migrations for both databases: only autoincrement and the type of bytes differ. */
 function forBoth(...statements: readonly string[]): Migration['statements'] {
   const written = (identity: string, bytes: string) =>
     statements.map((text) => text.replaceAll('$identity', identity).replaceAll('$bytes', bytes));

@@ -75,13 +75,13 @@ export class OnlyRanker implements Part, AsyncDisposable {
     throw lost();
   }
 
-  /** Writes a mark of its own, which those who come later replace; the tables must be there. */
+  /** Writes this ranker's mark, which a later ranker replaces; the tables must exist. */
   async mark(): Promise<void> {
     this.#mark = randomUUID();
     await this.#options.database.batch([markQuery(this.#options.database, this.#mark, true)]);
   }
 
-  /** Runs queries as one transaction, which fails if another ranker has come meanwhile. */
+  /** Runs queries as one transaction, which fails if another ranker has written its mark. */
   async batch(
     queries: readonly CompiledQuery<unknown>[],
     options: RunOptions,
@@ -118,7 +118,7 @@ export class OnlyRanker implements Part, AsyncDisposable {
       await this.#held[Symbol.asyncDispose]();
       try {
         const held = await hold(this.#options, signal);
-        // Before the tastes are read anew: what comes after the mark is not of another ranker.
+        // The mark comes before the tastes are read anew: after it no other ranker can write.
         await this.mark();
         this.#options.onRegained();
         this.#held = held;

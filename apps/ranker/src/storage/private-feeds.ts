@@ -95,7 +95,7 @@ export function credentialQueries(
   const rules = kysely.updateTable('rules').where('user_id', '=', userId);
   return [
     kysely.deleteFrom('feed_credentials').where('feed_id', '=', feed.id).compile(),
-    // A user who had both keeps the one that is changed.
+    // A user with both subscriptions keeps the one that is changed.
     kysely
       .deleteFrom('subscriptions')
       .where('user_id', '=', userId)

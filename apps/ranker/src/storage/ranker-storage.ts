@@ -18,11 +18,11 @@ export interface RankerStorageOptions {
   readonly database: Database<RankerSchema>;
   /** Its `now` is UNIX time in milliseconds. */
   readonly clock: Clock;
-  /** Runs what only one ranker at a time may change. @default the database */
+  /** Runs the writes that only one ranker at a time may make. @default the database */
   readonly fenced?: Fenced | undefined;
 }
 
-/** All that must outlive the process. */
+/** Everything that must survive the end of the process. */
 export class RankerStorage {
   readonly database: Database<RankerSchema>;
   readonly users: Users;

@@ -64,7 +64,7 @@ const isIndexed: Readonly<Record<DatabaseKind, RegExp>> = {
   sqlite: new RegExp(`^(?:(?![${unspaced}])[\\p{L}\\p{N}])+$`, 'u'),
   postgres: /^[a-z0-9]+$/,
 };
-/** From so many letters on a word is also found by its beginning. */
+/** A word of at least this many letters is also found by its beginning. */
 const beginningMin = 4;
 
 /** The articles of each user: by their feeds, or of their own. */
@@ -181,7 +181,7 @@ export class UserArticles extends Records {
     }));
   }
 
-  /** Keeps that a user has read articles; those that were read before keep their time. */
+  /** Marks articles as read; articles that were read before keep their time. */
   async markRead(
     userId: string,
     ids: readonly string[],

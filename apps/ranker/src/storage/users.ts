@@ -28,7 +28,7 @@ export class Users extends Records {
     this.#clock = clock;
   }
 
-  /** A new user and the key, which nobody can be told again. */
+  /** A new user and the key, which cannot be shown a second time: only its hash is stored. */
   async add(name: string): Promise<{ readonly user: User; readonly key: string }> {
     if (!namePattern.test(name)) {
       throw rankerError('NAME_INVALID', 'name: 1 to 64 letters, digits or any of _ . @ -');
@@ -47,7 +47,7 @@ export class Users extends Records {
     return { user: userOf(row), key };
   }
 
-  /** A new key for a user; the old one is of no use any more. */
+  /** A new key for a user; the old one is not accepted any more. */
   async renewKey(name: string): Promise<string> {
     const key = newKey();
     const { numUpdatedRows } = await this.kysely

@@ -16,7 +16,7 @@ export interface RatedVectors extends ArticleFacts {
   readonly document: VectorSummary;
 }
 
-/** The vectors of articles: of one model each, which is told with them. */
+/** The vectors of articles; each article has vectors of one model, which is stored with them. */
 export class Vectors extends Records {
   /** Keeps what was made of an article, instead of what another model made. */
   async save(

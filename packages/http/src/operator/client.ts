@@ -1,6 +1,5 @@
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { request as requestSecurely } from 'node:https';
-import { text } from 'node:stream/consumers';
 
 /** The place of an operator interface: a socket of this machine, or a port and its token. */
 export interface OperatorPlace {
@@ -29,6 +28,9 @@ export interface OperatorAnswer {
   readonly text: string;
 }
 
+/** The longest answer, in bytes: the stats of a thousand lanes have one million. */
+const answerBytesMax = 32 * 1_048_576;
+
 /**
  * Asks a running server as its operator; rejects with `ENOENT` or `ECONNREFUSED`
  * when no server listens there.
@@ -46,8 +48,19 @@ export async function askOperator(call: OperatorCall): Promise<OperatorAnswer> {
   asked.once('error', reject);
   asked.once('response', (answer) => {
     const { statusCode: status = 0 } = answer;
-    text(answer).then((all) => resolve({ status, text: all }), reject);
+    textOf(answer).then((text) => resolve({ status, text }), reject);
   });
   asked.end(sent);
   return await promise;
+}
+
+async function textOf(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of answer) {
+    length += chunk.length;
+    if (length > answerBytesMax) throw new Error(`sends more than ${answerBytesMax} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
 }

@@ -8,7 +8,7 @@ import { weightFile } from '../embedding-model.ts';
 import { countWords, groupEnd, sentencesOf } from '../sentences.ts';
 import { type Words, wordsOf } from '../words.ts';
 
-/** Tokens read of a sentence: cost grows with every token, meaning hardly. */
+/** Tokens read of a sentence: more of them cost more and change its vector hardly. */
 const tokensMax = 128;
 
 interface Model {
@@ -28,7 +28,7 @@ export interface Beginning {
   readonly vectors: Float32Array;
 }
 
-/** An article like many: whoever comes first shall not wait for code that never ran before. */
+/** A typical article, embedded at the start: the first request must not wait for cold code. */
 const warmUp =
   'It was late when the last train left the old station, and nobody saw it go. '.repeat(8);
 
@@ -100,7 +100,7 @@ async function vectorsOf(
   return all;
 }
 
-/** The mean of what the model says of each token, as a direction. */
+/** The mean of the model's vectors for each token, normalised. */
 async function vectorOf({ tokenizer, session }: Model, text: string): Promise<Float32Array> {
   const { ids } = tokenizer.encode(text);
   if (ids.length > tokensMax) ids.splice(tokensMax - 1, ids.length - tokensMax);

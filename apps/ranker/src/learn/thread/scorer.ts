@@ -106,7 +106,7 @@ export function score(task: { readonly state: TasteState; readonly asked: Explai
   return explain(task.state, task.asked);
 }
 
-/** Scores rows of the table; NaN for articles that were changed or taken away meanwhile. */
+/** Scores rows of the table; NaN for articles that were changed or removed in the meantime. */
 export function rank(task: RankTask): RankResult {
   const { state, table, near } = task;
   const scorer = new Scorer(state);
@@ -136,7 +136,7 @@ export function compare(task: CompareTask): void {
   }
 }
 
-/** The number of ratings that a row's list has not seen; a list of another article is emptied. */
+/** The ratings that a row's list has not seen; clears a list that is another article's. */
 function missingRatings({ state, near }: CompareTask, row: number, stamp: number): number {
   if (near.stamps[row] !== stamp) {
     clearNeighbours(near, row);

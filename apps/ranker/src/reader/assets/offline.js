@@ -28,14 +28,9 @@ self.addEventListener('fetch', (event) => {
 
 async function answer(request, cacheName, countMax) {
   const cache = await caches.open(cacheName);
+  let fresh;
   try {
-    const fresh = await fetch(request);
-    if (fresh.ok && !fresh.redirected) {
-      await cache.put(request.url, fresh.clone());
-      const kept = await cache.keys();
-      for (const old of kept.slice(0, Math.max(0, kept.length - countMax))) await cache.delete(old);
-    }
-    return fresh;
+    fresh = await fetch(request);
   } catch {
     const known = await cache.match(request.url, { ignoreVary: true });
     return (
@@ -46,4 +41,14 @@ async function answer(request, cacheName, countMax) {
       })
     );
   }
+  // Where there is no room to keep a page, it is shown all the same.
+  if (fresh.ok && !fresh.redirected)
+    await keep(cache, request.url, fresh, countMax).catch(() => {});
+  return fresh;
+}
+
+async function keep(cache, url, fresh, countMax) {
+  await cache.put(url, fresh.clone());
+  const kept = await cache.keys();
+  for (const old of kept.slice(0, Math.max(0, kept.length - countMax))) await cache.delete(old);
 }

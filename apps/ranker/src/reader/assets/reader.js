@@ -261,14 +261,28 @@ if (listed !== null) {
   }).observe(listed, { childList: true, subtree: true });
 }
 
+/** The text of a file by its byte order mark or by the encoding that it declares. */
+function decoded(bytes) {
+  const [first, second] = new Uint8Array(bytes);
+  const head = new TextDecoder('latin1').decode(bytes.slice(0, 200));
+  let label = /encoding=["']([\w-]+)/.exec(head)?.[1] ?? 'utf-8';
+  if (first === 0xff && second === 0xfe) label = 'utf-16le';
+  if (first === 0xfe && second === 0xff) label = 'utf-16be';
+  try {
+    return new TextDecoder(label).decode(bytes);
+  } catch {
+    return new TextDecoder().decode(bytes);
+  }
+}
+
 // A file is read here, since a form without script can only send what is pasted.
 for (const label of document.querySelectorAll('[data-fills]')) {
   label.hidden = false;
   label.querySelector('input').addEventListener('change', (event) => {
     const [file] = event.target.files;
     const field = document.getElementById(label.dataset.fills);
-    void file?.text().then((text) => {
-      field.value = text;
+    void file?.arrayBuffer().then((bytes) => {
+      field.value = decoded(bytes);
     });
   });
 }
