@@ -113,6 +113,8 @@ describe('a page of the kit in a browser', () => {
 
   it('reads a chart with the arrow keys, and switches the theme', async () => {
     await visit('/', {}, async (page) => {
+      // At its first frame the browser looks for `autofocus`; it complains if anything has focus.
+      await page.evaluate('new Promise(requestAnimationFrame)');
       const chart = page.locator('.chart').first();
       await chart.locator('.plot').focus();
       await page.keyboard.press('ArrowLeft');
