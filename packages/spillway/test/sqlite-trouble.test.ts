@@ -128,6 +128,15 @@ describe('a SqliteFile in trouble', () => {
     assert.deepEqual(await scene.names(), ['a', 'b']);
   });
 
+  it('names the file that is full', async () => {
+    await using scene = await Scene.open();
+    await scene.file.write([sql('PRAGMA max_page_count = 4')]);
+    const filled = scene.file.write([insert('x'.repeat(100_000))]);
+    const error = await filled.catch((thrown: Error) => thrown);
+    assert.ok(error instanceof SpillwayError && error.code === 'DATABASE_FULL');
+    assert.ok(error.message.includes(`(${scene.path}: no space is left`), error.message);
+  });
+
   it('acknowledges nothing when the file is gone, and makes no empty one instead', async () => {
     await using scene = await Scene.open({ readers: 1 });
     await scene.file.write([insert('a')]);

@@ -33,23 +33,31 @@ export function primaryCode(error: unknown): number {
 }
 
 /** Turns a thread's error into data that can be sent. */
-export function toFailure(error: unknown, sql?: string, isCommit = false): SqliteFailure {
+export function toFailure(
+  error: unknown,
+  path: string,
+  sql?: string,
+  isCommit = false,
+): SqliteFailure {
   const errcode = field(error, 'errcode');
   return {
     message: error instanceof Error ? error.message : String(error),
     code: String(field(error, 'code') ?? 'ERR_SQLITE_ERROR'),
     errcode: typeof errcode === 'number' ? errcode : 0,
+    path,
     sql,
     isCommit,
   };
 }
 
 /** Turns a failure into the error that the caller gets. */
-export function toError({ message, code, errcode, sql, isCommit }: SqliteFailure): unknown {
+export function toError({ message, code, errcode, path, sql, isCommit }: SqliteFailure): unknown {
   const cause = Object.assign(new Error(message), { code, errcode });
   const known = codes[errcode === shmSize ? 13 : errcode & 0xff];
   if (known !== undefined) {
-    const error = new SpillwayError(known.code, `${message} (${known.says})`, { cause });
+    // A constraint is about the rows; everything else is about the file.
+    const where = known.code === 'DATABASE_CONSTRAINT' ? '' : `${path}: `;
+    const error = new SpillwayError(known.code, `${message} (${where}${known.says})`, { cause });
     return isCommit && known.code === 'DATABASE_LOST' ? inDoubt(error) : error;
   }
   const why = errcode === denied ? deniedMessage : message;
