@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempDisposable, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -156,6 +156,27 @@ describe('a SqliteFile in trouble', () => {
     assert.equal(names[0], 'a');
     assert.equal(names.at(-1), 'c');
   });
+
+  for (const how of ['truncated', 'replaced by an empty one'] as const) {
+    it(`says that the file is damaged when it is ${how}, and writes nothing into it`, async () => {
+      await using scene = await Scene.open({ readers: 1, deadlineMs: 300 });
+      await scene.file.write([insert('a')]);
+      await scene.names();
+      const empty = how === 'truncated' ? scene.path : `${scene.path}.empty`;
+      await writeFile(empty, '');
+      await rename(empty, scene.path);
+      const damaged = { code: 'DATABASE_CORRUPT', retryable: false, message: /was emptied .*backup/ };
+      for (let times = 0; times < 3; times += 1) {
+        await assert.rejects(scene.file.write([insert('b')]), damaged);
+        await assert.rejects(scene.names(), damaged);
+        await assert.rejects(
+          scene.file.transaction((tx) => tx.run(insert('c'))),
+          damaged,
+        );
+      }
+      assert.equal((await stat(scene.path)).size, 0);
+    });
+  }
 
   it('runs no group again that may have been done when its connection broke', async () => {
     await using scene = await Scene.open({ readers: 1 });

@@ -10,7 +10,7 @@ const codes: Readonly<Record<number, { readonly code: ErrorCode; readonly says: 
   6: { code: 'DATABASE_BUSY', says: 'the table is locked; nothing was changed' },
   7: { code: 'DATABASE_LOST', says: 'out of memory; the transaction was rolled back' },
   10: { code: 'DATABASE_LOST', says: 'the file could not be read or written' },
-  11: { code: 'DATABASE_CORRUPT', says: 'the file is damaged' },
+  11: { code: 'DATABASE_CORRUPT', says: 'it is damaged: restore a backup' },
   13: { code: 'DATABASE_FULL', says: 'no space is left; the transaction was rolled back' },
   14: { code: 'DATABASE_LOST', says: 'the file is gone or cannot be opened' },
   19: { code: 'DATABASE_CONSTRAINT', says: 'the transaction was rolled back' },
