@@ -183,7 +183,7 @@ describe('errorAnswers', () => {
       await wire.send('1\r\nx\r\n0\r\n\r\n').closed;
       return wire.text;
     };
-    assert.match(await send('gzip, chunked'), /^HTTP\/1.1 501 [^]*"BODY_CODING".*may be chunked/);
+    assert.match(await send('gzip, chunked'), /^HTTP\/1.1 501 .*"BODY_CODING".*may be chunked/s);
     assert.match(await send('Chunked'), /^HTTP\/1.1 200 /);
   });
 

@@ -165,7 +165,11 @@ describe('a SqliteFile in trouble', () => {
       const empty = how === 'truncated' ? scene.path : `${scene.path}.empty`;
       await writeFile(empty, '');
       await rename(empty, scene.path);
-      const damaged = { code: 'DATABASE_CORRUPT', retryable: false, message: /was emptied .*backup/ };
+      const damaged = {
+        code: 'DATABASE_CORRUPT',
+        retryable: false,
+        message: /was emptied .*backup/,
+      };
       for (let times = 0; times < 3; times += 1) {
         await assert.rejects(scene.file.write([insert('b')]), damaged);
         await assert.rejects(scene.names(), damaged);
