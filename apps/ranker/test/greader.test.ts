@@ -43,7 +43,7 @@ describe('the Google Reader API', () => {
     assert.equal((await call('user-info')).json.userName, 'ada');
   });
 
-  it('takes a change of 1,000 articles, and reads no form that has fields without end', async () => {
+  it('takes a change of 1,000 articles, and refuses a form with too many fields', async () => {
     const status = async (field: string, count: number) => {
       const login = { method: 'POST', body: field.repeat(count) };
       const answer = await fetch(`${site.url}/greader/accounts/ClientLogin`, login);

@@ -27,32 +27,23 @@ export async function map<Item, Result>(
   using end = deadline(systemClock, Infinity, signal);
   const source = iteratorOf(items);
   const results: Result[] = [];
-  const done = Promise.withResolvers<void>();
   let count = 0;
-  let started = 0;
-  let working = 0;
-  const work = async (): Promise<void> => {
-    for (let next = await source.next(); !next.done; next = await source.next()) {
+  const work = async (others: number): Promise<void> => {
+    let next: Promise<void> | undefined;
+    for (let item = await source.next(); !item.done; item = await source.next()) {
       const index = count;
       count += 1;
       // Tasks that end at once would keep timers, and so the signal, from ever running.
       if (!mayGrant(systemClock.now())) await new Promise<void>(nextTurn);
       end.signal.throwIfAborted();
-      // One that has an item starts the next: a large limit costs nothing where items are few.
-      if (started < limit) startWorker();
-      results[index] = await task(next.value, end.signal, index);
+      // A worker with an item starts the next one: there are no more workers than items.
+      if (others > 0) next ??= work(others - 1).catch((error) => end.abort(error));
+      results[index] = await task(item.value, end.signal, index);
     }
-    working -= 1;
-    if (working === 0) done.resolve();
-  };
-  const startWorker = (): void => {
-    started += 1;
-    working += 1;
-    work().catch(done.reject);
+    await next;
   };
   try {
-    startWorker();
-    await untilAborted(done.promise, end.signal);
+    await untilAborted(work(limit - 1), end.signal);
     return results;
   } catch (error) {
     end.abort(error);

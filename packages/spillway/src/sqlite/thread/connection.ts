@@ -124,7 +124,7 @@ export class SqliteConnection implements Disposable {
     if (pages >= logPagesMin) this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)');
   }
 
-  /** Fails if the file was moved, deleted, emptied or replaced: what is written now would be lost. */
+  /** Fails if the file was moved, deleted, emptied or replaced: writes would be lost. */
   checkInPlace(): void {
     const { dev, ino } = statOf(this.#start.path);
     if (dev !== this.#file.dev || ino !== this.#file.ino) throw fileError('the file was replaced');
