@@ -3,6 +3,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdtempDisposable, writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
@@ -94,9 +95,18 @@ describe('the first program of a package README runs as it is written', () => {
     const cookie = 'session=mine';
     const forged = await fetch(`${url}/orders`, { ...order, headers: { ...headers, cookie } });
     assert.equal(forged.status, 403, 'a change with a cookie needs a CSRF token');
+    const { hostname, port } = new URL(url);
+    const late = request({ hostname, port, path: '/orders', method: 'POST' });
+    late.setHeader('content-type', 'application/json').setHeader('content-length', 9);
+    late.setHeader('expect', '100-continue').flushHeaders();
+    await once(late, 'continue');
     const exited = once(child, 'exit');
     child.kill('SIGTERM');
-    await exited;
+    late.end('{"tea":3}');
+    const [finished] = await once(late, 'response');
+    assert.equal(finished.statusCode, 200, 'a request under way is finished');
+    finished.resume();
+    assert.deepEqual(await exited, [0, null]);
   });
 
   it('spillway-cli', async (t) => {

@@ -43,6 +43,17 @@ describe('the Google Reader API', () => {
     assert.equal((await call('user-info')).json.userName, 'ada');
   });
 
+  it('takes a change of 1,000 articles, and refuses a form with too many fields', async () => {
+    const status = async (field: string, count: number) => {
+      const login = { method: 'POST', body: field.repeat(count) };
+      const answer = await fetch(`${site.url}/greader/accounts/ClientLogin`, login);
+      await answer.arrayBuffer();
+      return answer.status;
+    };
+    assert.equal(await status('i=0123456789abcdef&', 1_000), 401);
+    assert.equal(await status('a&', 500_000), 400);
+  });
+
   it('syncs feeds, articles, what is read and what is starred, both ways', async () => {
     const stories = ['Swifts sleep on the wing', 'A reef grows again', 'Wolves in the valley'];
     const items = stories.map(

@@ -38,6 +38,15 @@ describe('a stop signal', { concurrency: 2 }, () => {
     assert.deepEqual([code, stderr], [7, stopping]);
   });
 
+  it('counts once when npm, on a busy machine, passes the first one on late', async () => {
+    const shop = await started('wait', '--twice', '--late');
+    shop.child.kill('SIGTERM');
+    await shop.ready();
+    shop.child.kill('SIGINT');
+    const { code, stderr } = await shop.told;
+    assert.deepEqual([code, stderr], [7, stopping]);
+  });
+
   it('is the end of whoever started the process, too, and then nothing is said', async () => {
     const shop = await started('wait');
     shop.child.disconnect();

@@ -172,6 +172,21 @@ describe('errorAnswers', () => {
     assert.equal(server.app.recentErrors.stats.total, 0);
   });
 
+  it('refuses a body in a transfer coding that it would take for plain', async () => {
+    await using server = await open((app) => {
+      app.post('/', async ({ body }) => body);
+    });
+    const send = async (coding: string) => {
+      const headers = `content-type: text/plain\r\ntransfer-encoding: ${coding}`;
+      using wire = await Wire.open(server);
+      wire.send(`POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${headers}\r\n\r\n`);
+      await wire.send('1\r\nx\r\n0\r\n\r\n').closed;
+      return wire.text;
+    };
+    assert.match(await send('gzip, chunked'), /^HTTP\/1.1 501 .*"BODY_CODING".*may be chunked/s);
+    assert.match(await send('Chunked'), /^HTTP\/1.1 200 /);
+  });
+
   it('refuses a body of undeclared length once it is too large', async () => {
     await using server = await open((app) => app.post('/', { bodyLimit: 50 }, async () => 'ok'));
     using wire = await Wire.open(server);

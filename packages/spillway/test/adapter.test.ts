@@ -210,6 +210,27 @@ describe('Listener', () => {
     const second = new Listener(createServer(), { port: Number(new URL(first.url).port) });
     await assert.rejects(second.start(), { code: 'EADDRINUSE' });
   });
+
+  it('does not listen any more once it was closed, also during its start', async (t) => {
+    const server = createServer();
+    t.after(() => server.close());
+    const listener = new Listener(server);
+    const starting = assert.rejects(listener.start(), { name: 'AbortError' });
+    await listener.close();
+    await starting;
+    assert.equal(server.listening, false);
+    await assert.rejects(listener.start(), { name: 'AbortError' });
+    assert.equal(server.listening, false);
+  });
+
+  it('closes at once when its start has failed', async () => {
+    await using first = new Listener(createServer());
+    await first.start();
+    const second = new Listener(createServer(), { port: Number(new URL(first.url).port) });
+    const failing = assert.rejects(second.start(), { code: 'EADDRINUSE' });
+    await second.close();
+    await failing;
+  });
 });
 
 describe('admission', () => {

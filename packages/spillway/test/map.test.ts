@@ -44,6 +44,22 @@ describe('map', () => {
     assert.ok(taken < 10, String(taken));
   });
 
+  it('asks for few items however large the limit is', async () => {
+    let asked = 0;
+    const items = {
+      [Symbol.iterator]: () => ({
+        next: () => {
+          asked += 1;
+          return { value: asked, done: asked > 3 };
+        },
+      }),
+    };
+    const doubled = await map(items, async (item) => item * 2, { limit: 100_000 });
+    assert.deepEqual(doubled, [2, 4, 6]);
+    assert.ok(asked < 10, String(asked));
+    assert.deepEqual(await map([], async () => 1, { limit: 100_000 }), []);
+  });
+
   it('aborts those under way and begins no other at the first error', async () => {
     const begun: number[] = [];
     let reason: unknown;

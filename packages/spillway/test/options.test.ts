@@ -74,12 +74,13 @@ describe('settle', () => {
     assert.equal(complaint({}), 'Part: name: must be a string that is not empty, got undefined');
   });
 
-  it('refuses an option that it does not know, and says which one is like it', () => {
+  it('refuses an option that it does not know, and says which one is like it, or all', () => {
     const unknown = (name: string) => complaint({ name: 'a', [name]: 1 });
     assert.equal(unknown('limits'), 'Part: limits: is not an option; did you mean limit?');
     assert.equal(unknown('on_drop'), 'Part: on_drop: is not an option; did you mean onDrop?');
-    assert.equal(unknown('concurrency'), 'Part: concurrency: is not an option');
-    assert.equal(unknown('toString'), 'Part: toString: is not an option');
+    const all = `; there are: ${Object.keys(rules).join(', ')}`;
+    assert.equal(unknown('concurrency'), `Part: concurrency: is not an option${all}`);
+    assert.equal(unknown('toString'), `Part: toString: is not an option${all}`);
   });
 
   it('refuses options that are no object', () => {

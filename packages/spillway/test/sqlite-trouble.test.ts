@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempDisposable, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtempDisposable, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -128,6 +128,15 @@ describe('a SqliteFile in trouble', () => {
     assert.deepEqual(await scene.names(), ['a', 'b']);
   });
 
+  it('names the file that is full', async () => {
+    await using scene = await Scene.open();
+    await scene.file.write([sql('PRAGMA max_page_count = 4')]);
+    const filled = scene.file.write([insert('x'.repeat(100_000))]);
+    const error = await filled.catch((thrown: Error) => thrown);
+    assert.ok(error instanceof SpillwayError && error.code === 'DATABASE_FULL');
+    assert.ok(error.message.includes(`(${scene.path}: no space is left`), error.message);
+  });
+
   it('acknowledges nothing when the file is gone, and makes no empty one instead', async () => {
     await using scene = await Scene.open({ readers: 1 });
     await scene.file.write([insert('a')]);
@@ -147,6 +156,31 @@ describe('a SqliteFile in trouble', () => {
     assert.equal(names[0], 'a');
     assert.equal(names.at(-1), 'c');
   });
+
+  for (const how of ['truncated', 'replaced by an empty one'] as const) {
+    it(`says that the file is damaged when it is ${how}, and writes nothing into it`, async () => {
+      await using scene = await Scene.open({ readers: 1, deadlineMs: 300 });
+      await scene.file.write([insert('a')]);
+      await scene.names();
+      const empty = how === 'truncated' ? scene.path : `${scene.path}.empty`;
+      await writeFile(empty, '');
+      await rename(empty, scene.path);
+      const damaged = {
+        code: 'DATABASE_CORRUPT',
+        retryable: false,
+        message: /was emptied .*backup/,
+      };
+      for (let times = 0; times < 3; times += 1) {
+        await assert.rejects(scene.file.write([insert('b')]), damaged);
+        await assert.rejects(scene.names(), damaged);
+        await assert.rejects(
+          scene.file.transaction((tx) => tx.run(insert('c'))),
+          damaged,
+        );
+      }
+      assert.equal((await stat(scene.path)).size, 0);
+    });
+  }
 
   it('runs no group again that may have been done when its connection broke', async () => {
     await using scene = await Scene.open({ readers: 1 });

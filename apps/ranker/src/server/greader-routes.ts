@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { formFields } from 'spillway-http';
 import { rankerError } from '../errors.ts';
 import { findFeed } from '../reader/new-feeds.ts';
 import { clean } from '../storage/articles.ts';
@@ -18,6 +19,8 @@ const itemPrefix = 'tag:google.com,2005:reader/item/';
 /** The most articles that a client gets at once, and the most that a list is made of. */
 const itemsMax = 1_000;
 const listMax = 10_000;
+/** A change of as many articles as a client gets at once, with room for its other fields. */
+const fieldsMax = 2 * itemsMax;
 
 /** Parameters of a request, from its address and its body. */
 type Fields = URLSearchParams;
@@ -172,7 +175,9 @@ function addRoute(
 function fieldsOf({ url, body }: FastifyRequest): Fields {
   const fields = new URLSearchParams();
   for (const text of [url.split('?')[1] ?? '', typeof body === 'string' ? body : '']) {
-    for (const [name, value] of new URLSearchParams(text)) fields.append(name, clean(value));
+    for (const [name, values] of Object.entries(formFields(text, fieldsMax))) {
+      for (const value of [values].flat()) fields.append(name, clean(value));
+    }
   }
   return fields;
 }

@@ -2,6 +2,7 @@ import { type ErrorMaker, errorMaker } from 'spillway/internal';
 
 const faults = {
   ACTION_REFUSED: { status: 409, retryable: false },
+  BODY_CODING: { status: 501, retryable: false },
   BODY_INVALID: { status: 400, retryable: false },
   BODY_TOO_LARGE: { status: 413, retryable: false },
   BODY_TYPE: { status: 415, retryable: false },

@@ -18,7 +18,7 @@ const commonTypes: readonly string[] = [
   'text/plain',
 ];
 
-/** Refuses a body that is declared too large (413) or of a wrong type (415) before it is read. */
+/** Refuses a body too large (413), of a wrong type (415) or coding (501) before it is read. */
 export function bodyGuard(app: FastifyInstance, types: readonly string[] = commonTypes): Guard {
   app.server.on('checkContinue', (request, response) => {
     continueWhenRead(request, response);
@@ -30,6 +30,11 @@ export function bodyGuard(app: FastifyInstance, types: readonly string[] = commo
     // A path without a route takes no body: its answer is 404.
     const isUnread = method === 'GET' || method === 'HEAD' || request.is404;
     if (isUnread || !hasBody(request)) return;
+    const coding = request.headers['transfer-encoding'] ?? 'chunked';
+    if (coding.toLowerCase() !== 'chunked') {
+      const message = 'the body may be chunked, but in no other transfer coding';
+      return Object.assign(httpError('BODY_CODING', message), { expose: true });
+    }
     const bodyLimit = numbers?.route?.bodyLimit ?? usualLimit;
     if (Number(request.headers['content-length']) > bodyLimit) {
       return httpError('BODY_TOO_LARGE', `the body may have ${bodyLimit} bytes at most`);

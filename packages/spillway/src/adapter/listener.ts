@@ -44,6 +44,7 @@ export class Listener implements Part, AsyncDisposable {
   readonly #port: number;
   readonly #sockets = new Set<Socket>();
   readonly #closing: Closing;
+  #listening: Promise<unknown> | undefined = undefined;
 
   constructor(server: Server, options: ListenOptions = {}) {
     const { name, host, port, clock } = settle('Listener', options, {
@@ -83,11 +84,16 @@ export class Listener implements Part, AsyncDisposable {
     return `http://${host}:${bound.port}`;
   }
 
+  /** Listens; rejects with an `AbortError` if `close` has been called before, or is meanwhile. */
   async start(): Promise<void> {
+    if (this.#closing.hasBegun) throw closedError();
     tracing.tracer?.listen(this.#server);
-    const listening = once(this.#server, 'listening');
+    this.#listening = once(this.#server, 'listening');
     this.#server.listen(this.#port, this.#host);
-    await listening;
+    await this.#listening;
+    if (!this.#closing.hasBegun) return;
+    this.#server.close();
+    throw closedError();
   }
 
   close(options: CloseOptions = {}): Promise<void> {
@@ -100,6 +106,8 @@ export class Listener implements Part, AsyncDisposable {
 
   readonly #finish = async (limit: AbortSignal): Promise<void> => {
     const server = this.#server;
+    // A server that does not listen yet cannot be closed; `start` closes it if the time is over.
+    await Promise.race([this.#listening, onceAborted(limit)]).catch(() => {});
     if (!server.listening) return;
     const closed = once(server, 'close');
     server.close();
@@ -108,4 +116,8 @@ export class Listener implements Part, AsyncDisposable {
     await Promise.race([closed, onceAborted(limit)]);
     server.closeAllConnections();
   };
+}
+
+function closedError(): DOMException {
+  return new DOMException('the listener is closed', 'AbortError');
 }

@@ -65,7 +65,7 @@ export type Filled<Options> = {
 
 /**
  * Checks all options of `owner` and fills in the defaults. Wrong use is an AssertionError with the
- * owner, the option, its rule and the value; an unknown option is refused, too.
+ * owner, the option, its rule and the value; one for an unknown option names those there are.
  */
 export function settle<Options extends object, const R extends Rules<Options>>(
   owner: string,
@@ -76,8 +76,9 @@ export function settle<Options extends object, const R extends Rules<Options>>(
   check(isObject, `${owner}: options`, 'an object', options);
   for (const name of Object.keys(options)) {
     if (Object.hasOwn(rules, name)) continue;
-    const message = `${owner}: ${name}: is not an option${didYouMean(name, Object.keys(rules))}`;
-    throw assertionError(message, name);
+    const known = Object.keys(rules);
+    const hint = didYouMean(name, known) || `; there are: ${known.join(', ')}`;
+    throw assertionError(`${owner}: ${name}: is not an option${hint}`, name);
   }
   const settled: Record<string, unknown> = {};
   for (const [name, { rule, holds, absent, isRequired }] of Object.entries<Rule<unknown>>(rules)) {

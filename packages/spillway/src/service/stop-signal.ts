@@ -1,14 +1,19 @@
 import { constants } from 'node:os';
-import { systemClock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 
-/** A second signal within this time is the same Ctrl-C, which npm has passed on as well. */
-const sameMs = 500;
+/**
+ * A second signal within this time is the same Ctrl-C, which npm has passed on as well. npm does so
+ * when it gets a processor: mostly within 10 ms, and on a busy machine later than half a second. A
+ * time that is too short drops the work under way; one that is too long costs one more key press.
+ */
+const sameMs = 2_000;
 
 export interface StopSignalOptions {
   /** Written to stderr at the first signal: `what has begun is finished first`. @default nothing */
   readonly first?: string | undefined;
   /** A sentence on what a second signal leaves undone; called right before the process ends. */
   readonly left: () => string;
+  readonly clock?: Clock | undefined;
 }
 
 /**
@@ -39,8 +44,8 @@ export class StopSignal implements Disposable {
   readonly #orphan = (): void => this.#abort();
 
   readonly #ask = (name: NodeJS.Signals): void => {
-    const { first, left } = this.#options;
-    const now = systemClock.now();
+    const { first, left, clock = systemClock } = this.#options;
+    const now = clock.now();
     if (this.#askedAt !== undefined && now - this.#askedAt < sameMs) return;
     if (this.#askedAt !== undefined) {
       process.stderr.write(`${name} again: ended at once. ${left()}\n`);

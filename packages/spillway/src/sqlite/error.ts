@@ -10,7 +10,7 @@ const codes: Readonly<Record<number, { readonly code: ErrorCode; readonly says: 
   6: { code: 'DATABASE_BUSY', says: 'the table is locked; nothing was changed' },
   7: { code: 'DATABASE_LOST', says: 'out of memory; the transaction was rolled back' },
   10: { code: 'DATABASE_LOST', says: 'the file could not be read or written' },
-  11: { code: 'DATABASE_CORRUPT', says: 'the file is damaged' },
+  11: { code: 'DATABASE_CORRUPT', says: 'it is damaged: restore a backup' },
   13: { code: 'DATABASE_FULL', says: 'no space is left; the transaction was rolled back' },
   14: { code: 'DATABASE_LOST', says: 'the file is gone or cannot be opened' },
   19: { code: 'DATABASE_CONSTRAINT', says: 'the transaction was rolled back' },
@@ -33,23 +33,31 @@ export function primaryCode(error: unknown): number {
 }
 
 /** Turns a thread's error into data that can be sent. */
-export function toFailure(error: unknown, sql?: string, isCommit = false): SqliteFailure {
+export function toFailure(
+  error: unknown,
+  path: string,
+  sql?: string,
+  isCommit = false,
+): SqliteFailure {
   const errcode = field(error, 'errcode');
   return {
     message: error instanceof Error ? error.message : String(error),
     code: String(field(error, 'code') ?? 'ERR_SQLITE_ERROR'),
     errcode: typeof errcode === 'number' ? errcode : 0,
+    path,
     sql,
     isCommit,
   };
 }
 
 /** Turns a failure into the error that the caller gets. */
-export function toError({ message, code, errcode, sql, isCommit }: SqliteFailure): unknown {
+export function toError({ message, code, errcode, path, sql, isCommit }: SqliteFailure): unknown {
   const cause = Object.assign(new Error(message), { code, errcode });
   const known = codes[errcode === shmSize ? 13 : errcode & 0xff];
   if (known !== undefined) {
-    const error = new SpillwayError(known.code, `${message} (${known.says})`, { cause });
+    // A constraint is about the rows; everything else is about the file.
+    const where = known.code === 'DATABASE_CONSTRAINT' ? '' : `${path}: `;
+    const error = new SpillwayError(known.code, `${message} (${where}${known.says})`, { cause });
     return isCommit && known.code === 'DATABASE_LOST' ? inDoubt(error) : error;
   }
   const why = errcode === denied ? deniedMessage : message;

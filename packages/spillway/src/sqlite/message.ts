@@ -43,6 +43,8 @@ export interface SqliteFailure {
   readonly code: string;
   /** SQLite's extended result code; 0 if the error is not SQLite's. */
   readonly errcode: number;
+  /** The database file. */
+  readonly path: string;
   readonly sql: string | undefined;
   /** True if the commit failed, and not a statement before it. */
   readonly isCommit: boolean;

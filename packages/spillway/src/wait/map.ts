@@ -28,18 +28,22 @@ export async function map<Item, Result>(
   const source = iteratorOf(items);
   const results: Result[] = [];
   let count = 0;
-  const work = async (): Promise<void> => {
-    for (let next = await source.next(); !next.done; next = await source.next()) {
+  const work = async (others: number): Promise<void> => {
+    let next: Promise<void> | undefined;
+    for (let item = await source.next(); !item.done; item = await source.next()) {
+      const index = count;
+      count += 1;
       // Tasks that end at once would keep timers, and so the signal, from ever running.
       if (!mayGrant(systemClock.now())) await new Promise<void>(nextTurn);
       end.signal.throwIfAborted();
-      const index = count;
-      count += 1;
-      results[index] = await task(next.value, end.signal, index);
+      // A worker with an item starts the next one: there are no more workers than items.
+      if (others > 0) next ??= work(others - 1).catch((error) => end.abort(error));
+      results[index] = await task(item.value, end.signal, index);
     }
+    await next;
   };
   try {
-    await untilAborted(Promise.all(Array.from({ length: limit }, work)), end.signal);
+    await untilAborted(work(limit - 1), end.signal);
     return results;
   } catch (error) {
     end.abort(error);

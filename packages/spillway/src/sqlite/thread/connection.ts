@@ -11,6 +11,7 @@ import { nodeSqlite } from '../node-sqlite.ts';
 /** Prepared statements that are kept. */
 const statementsMax = 256;
 const busy = 5;
+const corrupt = 11;
 const cannotOpen = 14;
 /** Pages in the log from which it is moved into the file: few, so that each move is short. */
 const logPagesMin = 256;
@@ -123,10 +124,10 @@ export class SqliteConnection implements Disposable {
     if (pages >= logPagesMin) this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)');
   }
 
-  /** Fails if the file was moved, deleted or replaced: what is written now would be lost. */
+  /** Fails if the file was moved, deleted, emptied or replaced: writes would be lost. */
   checkInPlace(): void {
     const { dev, ino } = statOf(this.#start.path);
-    if (dev !== this.#file.dev || ino !== this.#file.ino) throw gone('the file was replaced');
+    if (dev !== this.#file.dev || ino !== this.#file.ino) throw fileError('the file was replaced');
   }
 
   [Symbol.dispose](): void {
@@ -206,10 +207,12 @@ function exact(value: number | bigint): number | bigint {
 
 function statOf(path: string): BigIntStats {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
-  if (stats === undefined) throw gone('the file is gone');
+  if (stats === undefined) throw fileError('the file is gone');
+  // A database has a header from its opening on. SQLite would take an empty file for a new one.
+  if (stats.size === 0n) throw fileError('the file was emptied while it was open', corrupt);
   return stats;
 }
 
-function gone(message: string): Error {
-  return Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode: cannotOpen });
+function fileError(message: string, errcode: number = cannotOpen): Error {
+  return Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode });
 }

@@ -153,7 +153,8 @@ class SqliteHost {
   #inTransaction(): SqliteOutcome | undefined {
     if (this.#connection?.isTransaction) return undefined;
     const message = 'the transaction has ended by an error, or with its thread';
-    return { failure: toFailure(Object.assign(new Error(message), { errcode: aborted })) };
+    const error = Object.assign(new Error(message), { errcode: aborted });
+    return { failure: toFailure(error, this.#start.path) };
   }
 
   /** Commits; gives undefined if all is safe on the disk. */
@@ -176,7 +177,7 @@ class SqliteHost {
       this.#connection?.[Symbol.dispose]();
       this.#connection = undefined;
     }
-    return { failure: toFailure(error, sql, isCommit) };
+    return { failure: toFailure(error, this.#start.path, sql, isCommit) };
   }
 }
 
