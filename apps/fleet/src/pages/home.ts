@@ -177,7 +177,7 @@ function figureRow({ figures }: PageContext): Html {
     {
       name: 'Time left',
       value: isIdle ? unknown : duration(hours * 3_600_000),
-      note: isIdle ? 'nobody plays' : 'until all runs are finished',
+      note: isIdle ? 'nobody plays' : 'for all runs together',
     },
     {
       name: 'Finished today',
