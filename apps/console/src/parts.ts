@@ -29,7 +29,7 @@ export interface Parts {
   readonly leases: readonly LeaseReading[];
   readonly backlogs: readonly BacklogReading[];
   readonly harvests: readonly HarvestReading[];
-  /** The number of parts that are left out: too many, or not of the form that is known here. */
+  /** The number of parts that are not shown: too many, or of an unknown form. */
   readonly leftOut: number;
 }
 
@@ -50,7 +50,7 @@ const kinds: ReadonlyMap<unknown, PartList> = new Map<unknown, PartList>([
 const times = { count: 0, mean: 0, p50: 0, p99: 0 };
 const permits = { limit: 0, inside: 0, arrived: 0 };
 
-/** The fields that the pages rely on; the services need not be of the version of this console. */
+/** The fields that the pages rely on; a service may be of another version than this console. */
 const shapes: Readonly<Record<PartList, Shape>> = {
   lanes: {
     ...permits,
@@ -68,7 +68,7 @@ const shapes: Readonly<Record<PartList, Shape>> = {
   harvests: {},
 };
 
-/** Parts of one kind that are shown, and the longest name, in characters. */
+/** Most parts of one kind that are shown, and their longest name, in characters. */
 const partsMax = 500;
 const nameMax = 200;
 /** Stats are a tree of a few levels; what lies deeper is not looked at. */

@@ -17,7 +17,7 @@ export interface ServiceReading {
   readonly routes: readonly RouteStats[];
 }
 
-/** Failures of a service that are listed. */
+/** Most failures of a service that are listed. */
 const errorsMax = 100;
 
 const readingShape = {
@@ -31,15 +31,16 @@ const readingShape = {
 } as const;
 const errorShape = { message: '', code: '', route: '', 'stack?': '', at: 0 };
 
-/** The answer of a service, which may be of another version, or no service at all. */
+/** Checks the answer of a service, which may be of another version, or another program. */
 export function readingOf(answer: unknown): ServiceReading {
-  if (!fits(answer, readingShape)) throw new Error('answers what this console cannot read');
-  const { url, changeable, parts, ...known } = answer as unknown as ServiceReading;
+  if (!fits(answer, readingShape)) throw new Error('sends what this console cannot read');
+  const { url, changeable, parts, routes, ...known } = answer as unknown as ServiceReading;
   return {
     ...known,
     ...(/^https?:/.test(String(url)) && { url: String(url) }),
     changeable: changeable !== undefined && fits(changeable, ['']) ? changeable : [],
     parts: findParts(parts),
+    routes: routes.map((route) => ({ ...route, lane: fits(route.lane, '') ? route.lane : null })),
   };
 }
 

@@ -204,7 +204,7 @@ export class ServiceWatch {
   }
 }
 
-/** The value of a text of JSON; undefined for any other text. */
+/** Parses JSON; undefined for a text that is none. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtempDisposable } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { Breaker, Bucket, Lane, Panel } from 'spillway';
 import { openConsole } from 'spillway-console';
-import { openBrowser } from 'spillway-fixtures/browser';
 import { createServer, type HttpServer, operatorSocket } from 'spillway-http';
+import { Scene } from './fixtures/scene.ts';
 
 interface Served extends AsyncDisposable {
   readonly server: HttpServer;
@@ -73,24 +72,17 @@ async function serveShop(data: string): Promise<Served> {
 }
 
 describe('the console', () => {
-  const resources = new AsyncDisposableStack();
-  let browser: Browser;
+  let scene: Scene;
   let data: string;
 
   before(async () => {
-    browser = await openBrowser();
-    resources.defer(() => browser.close());
-    data = resources.use(await mkdtempDisposable(join(tmpdir(), 'spillway-console-'))).path;
-    await mkdir(join(data, 'console'));
+    scene = await Scene.open();
+    ({ data } = scene);
   });
 
-  after(() => resources.disposeAsync());
+  after(() => scene[Symbol.asyncDispose]());
 
-  async function show(url: string): Promise<Page> {
-    const page = await browser.newPage();
-    await page.goto(url);
-    return page;
-  }
+  const show = (url: string): Promise<Page> => scene.show(url);
 
   it('lets in who has a new link, and each link once', async () => {
     await using opened = await openConsole({ data, port: 0 });
@@ -311,7 +303,7 @@ describe('the console', () => {
   it('is used by keyboard, dark as well, and asks nothing of other sites', async () => {
     await using _shop = await serveShop(data);
     await using opened = await openConsole({ data, port: 0, lookMs: 100 });
-    const page = await browser.newPage({ colorScheme: 'dark' });
+    const page = await scene.browser.newPage({ colorScheme: 'dark' });
     const origins = new Set<string>();
     page.on('request', (request) => origins.add(new URL(request.url()).origin));
     await page.goto(opened.openUrl());

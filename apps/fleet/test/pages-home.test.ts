@@ -26,7 +26,7 @@ describe('the home page', () => {
     const { status, text, headers } = await visitor.get('/tests');
     assert.equal(status, 200);
     assert.equal(headers['cache-control'], 'no-store');
-    for (const word of ['Machines', 'Cores', 'Games a minute', 'Waiting time', 'Finished today']) {
+    for (const word of ['Machines', 'Cores', 'Games a minute', 'Time left', 'Finished today']) {
       assert.ok(text.includes(`<dt>${word}`), word);
     }
     const places = ['id="waiting"', 'continuation-6ply', 'id="active"', 'cutnode-bonus'];
@@ -220,6 +220,10 @@ describe('accounts', () => {
     }
     assert.ok(wrong.text.includes('value="ftp://x"'), 'what was typed stays');
     assert.equal(wrong.text.includes('short'), false, 'a password is never shown');
+    for (const email of ['a@.com', 'a@b', 'a@b.', 'a@b@c.org', 'a b@c.org']) {
+      const { text } = await visitor.post('/signup', { email });
+      assert.ok(text.includes('id="email-error"'), email);
+    }
     const right = {
       username: 'erin',
       password: 'quiet river stones',

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { wallClock } from 'spillway';
+import { fleetLanes } from '../src/server/fleet-lanes.ts';
 import { lightPost } from './fixtures/light-wire.ts';
 import { ServedScene } from './fixtures/served-scene.ts';
 
@@ -32,5 +34,10 @@ describe('beats while passwords are checked', () => {
     const { status, reply } = await known.send('beat', known.body());
     assert.deepEqual([status, reply.error], [400, '/api/beat: Missing run_id']);
     assert.equal(answered, 0, 'the others still wait');
+  });
+
+  it('have a permit each, as many as 10,000 workers send in the 20 s of a check', () => {
+    const { limit } = fleetLanes(wallClock).workers.beat.stats;
+    assert.ok(limit > (10_000 / 120) * 20, `${limit} permits`);
   });
 });

@@ -163,12 +163,14 @@ describe('live trades', () => {
       await using scene = await Scene.open(exchange, name, folder.path, [product], 500);
       await scene.isLive();
       // A machine that is busy with other work may take longer for some of them.
-      for (let tookMs = Infinity; tookMs >= 1_000; ) {
+      let bestMs = Infinity;
+      for (let looks = 0; looks < 60 && bestMs >= 1_000; looks += 1) {
         const newest = exchange.latest(product);
         const askedAt = performance.now();
         await scene.until(() => scene.nextId > newest);
-        tookMs = performance.now() - askedAt;
+        bestMs = Math.min(bestMs, performance.now() - askedAt);
       }
+      assert.ok(bestMs < 1_000, `${bestMs} ms at best`);
       await scene.until(() => scene.live.stats.compared > 100);
       const { contradicted, trades, missed } = scene.live.stats;
       assert.deepEqual([contradicted, missed], [0, 0]);

@@ -226,7 +226,7 @@ describe('the reader in a browser', () => {
     const { tab } = await entered('credentials');
     await tab.goto(`${site.url}/reader/feeds`);
     await tab.getByLabel('Address of a feed').fill('http://127.0.0.1:1/feed');
-    await tab.getByText('It asks for a password').click();
+    await tab.getByText('The feed needs a password').click();
     await tab.getByLabel('User name').first().fill('ada');
     await tab.getByLabel('Password', { exact: true }).first().fill('a secret');
     await tab.getByRole('button', { name: 'Add' }).click();

@@ -244,7 +244,7 @@ describe('the pages of the reader', () => {
 
   it('search in titles and texts, group what two sites tell, mute and boost', async () => {
     const { visitor } = await entered('searcher');
-    assert.match(await visitor.page('/reader'), /1 more tells this/);
+    assert.match(await visitor.page('/reader'), /1 similar article/);
     const found = await visitor.page('/reader?q=Swifts%20GRAM');
     assert.deepEqual(titlesOf(found), ['Swifts sleep on the wing, tiny recorders show']);
     assert.match(await visitor.page('/reader?q=nowhere'), /Nothing found/);

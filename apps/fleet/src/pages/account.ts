@@ -26,7 +26,7 @@ const signUpFields = {
 };
 
 function isAddress(text: string): boolean {
-  return /\.[^@.]+$/.test(text) && emailField.holds?.(text) === true;
+  return /[^@]\.[^@.]+$/.test(text) && emailField.holds?.(text) === true;
 }
 
 /** Sign-up, and the choice of a new password by a link from an approver. */

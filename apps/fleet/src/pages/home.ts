@@ -175,9 +175,9 @@ function figureRow({ figures }: PageContext): Html {
       note: perCore === undefined ? 'no core at work' : `${decimal(perCore, 2)} M a core`,
     },
     {
-      name: 'Waiting time',
+      name: 'Time left',
       value: isIdle ? unknown : duration(hours * 3_600_000),
-      note: isIdle ? 'nobody plays' : 'to work off all runs',
+      note: isIdle ? 'nobody plays' : 'for all runs together',
     },
     {
       name: 'Finished today',

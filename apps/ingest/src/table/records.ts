@@ -50,7 +50,7 @@ export const recordBytesMax: number = 4 * 2 ** 20;
 const taken = ['_seq', '_time', 'exchange', 'product', 'date'];
 
 /** Types in the order in which they are tried for a new column; text fits everything. */
-const sampled: readonly RecordType[] = [
+const candidates: readonly RecordType[] = [
   'BOOLEAN',
   'BIGINT',
   'DOUBLE',
@@ -117,7 +117,7 @@ export async function columnsFor(
   signal?: AbortSignal,
 ): Promise<{ readonly types: RecordTypes; readonly changes: readonly TypeChange[] }> {
   const known = new Map(before.columns.map((column) => [column.field, column]));
-  const tried = [...new Set([...before.columns.map(({ type }) => type), ...sampled])];
+  const tried = [...new Set([...before.columns.map(({ type }) => type), ...candidates])];
   const fits = tried.map((type, at) => `bool_and(${holds(type)}) AS fits${at}`);
   const found = await engine.rows(
     `SELECT field, min(place) AS place, ${fits.join()} FROM ${valuesOf(paths)}
@@ -133,7 +133,8 @@ export async function columnsFor(
     const field = String(row.field);
     const column = known.get(field);
     if (column !== undefined && isHeld(row, column.type)) continue;
-    const type = sampled.find((one) => isHeld(row, one) && isWider(one, column?.type)) ?? 'VARCHAR';
+    const type =
+      candidates.find((one) => isHeld(row, one) && isWider(one, column?.type)) ?? 'VARCHAR';
     if (column === undefined) {
       columns.push({ name: nameFor(field, names), field, type });
       continue;

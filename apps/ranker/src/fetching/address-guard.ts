@@ -29,7 +29,7 @@ export class AddressGuard {
     if (isIP(address) !== 0) this.#checkAddress(address, address);
   }
 
-  /** For `net.connect` and whatever passes its options on; never called for an address. */
+  /** The `lookup` of `net.connect`, which calls it for names only, never for addresses. */
   readonly lookup: LookupFunction = (name, options, callback) => {
     const found = this.#find(name);
     found.then(

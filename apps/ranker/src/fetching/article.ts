@@ -1,13 +1,13 @@
 import type { Extraction } from './extract-page.ts';
 import type { Validators } from './unavailable.ts';
 
-/** The place of the text: in the page, in its structured data, or after its scripts had run. */
+/** The origin of the text: the page, its structured data, or the page after its scripts ran. */
 export type ArticleSource = 'static' | 'structured' | 'browser';
 
 /** The main text of a page, and what the page says about itself. */
 export interface Article
   extends Pick<Extraction, 'title' | 'text' | 'author' | 'published' | 'images'> {
-  /** The same address wherever it is linked from; see `canonicalUrl`. */
+  /** The canonical address, the same for every link to it; see `canonicalUrl`. */
   readonly url: string;
   /** The host it is from, without `www.`. */
   readonly source: string;

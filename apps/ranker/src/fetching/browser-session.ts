@@ -5,7 +5,7 @@ import { GuardProxy } from './guard-proxy.ts';
 import { statusFailure } from './status-failure.ts';
 import { UnavailableError } from './unavailable.ts';
 
-/** Types of resources that are not needed to read. */
+/** Types of resources that are not loaded: the text does not need them. */
 const blocked = /^(image|font|media|texttrack|manifest|ping|eventsource)$/;
 const startMsMax = 15_000;
 /** The interval of looking at the text, in milliseconds. */
@@ -21,12 +21,12 @@ const launchArguments = [
   '--disable-gpu',
   '--disable-dev-shm-usage',
   '--disable-quic',
-  // Names are resolved by the proxy and nowhere else, and nothing goes around it.
+  // Only the proxy resolves names, and no connection bypasses it.
   '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1',
   '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
 ];
 
-/** One run of the browser, with its own guarded way out. */
+/** One browser process, with a guarded proxy of its own. */
 export class BrowserSession {
   readonly #browser: Browser;
   readonly #proxy: GuardProxy;
@@ -69,7 +69,7 @@ export class BrowserSession {
     return this.#browser.isConnected() && !this.#isRetired;
   }
 
-  /** The page in a fresh context, once its text has come to rest. */
+  /** Loads a page in a fresh context, and waits until its text no longer changes. */
   async render(url: string, charsMax: number, signal: AbortSignal): Promise<RenderedPage> {
     this.pages += 1;
     this.#active += 1;
@@ -94,7 +94,7 @@ export class BrowserSession {
     }
   }
 
-  /** Takes no more pages, and ends when the last is done. */
+  /** Accepts no more pages, and ends the browser after the last one. */
   async retire(): Promise<void> {
     this.#isRetired = true;
     if (this.#active === 0) await this.#end();
@@ -109,7 +109,7 @@ export class BrowserSession {
   }
 
   async #read(page: Page, url: string, charsMax: number): Promise<RenderedPage> {
-    // The signal ends what takes too long.
+    // The signal ends a page that takes too long.
     page.setDefaultTimeout(0);
     page.on('popup', (popup) => void popup.close().catch(() => {}));
     await page.route('**/*', (route) => {
@@ -129,7 +129,7 @@ export class BrowserSession {
   }
 }
 
-/** Waits until the text of a page stays the same, but not for ever: some never do. */
+/** Waits until the text of a page stays the same, with a limit: some pages never settle. */
 async function settle(page: Page): Promise<void> {
   let length = -1;
   let still = 0;

@@ -10,16 +10,16 @@ export interface BrowserOptions {
   readonly found: FoundBrowser;
   readonly guard: AddressGuard;
   /**
-   * Chromium's own sandbox, a second wall around the scripts of pages. Without it a fault in the
-   * browser is a fault of this user. Some containers forbid it, and root has none in any case.
+   * Chromium's own sandbox, a second wall around the scripts of pages. Without it a hole in the
+   * browser gives a page the rights of this process. Some containers forbid it; root has none.
    * @default true
    */
   readonly sandbox?: boolean | undefined;
-  /** From the start of a page to its text, in milliseconds, from 1. @default 45000 */
+  /** Longest time from the start of a page to its text, in milliseconds, from 1. @default 45000 */
   readonly pageMsMax?: number | undefined;
   /** The pages after which the browser is replaced. An integer from 1. @default 100 */
   readonly pagesMax?: number | undefined;
-  /** A browser that nobody needs for so long is closed; in ms, from 0. @default 60000 */
+  /** The idle time after which the browser is closed, in milliseconds, from 0. @default 60000 */
   readonly idleMsMax?: number | undefined;
   /** The largest page, in characters, from 1. @default 5 Mi */
   readonly charsMax?: number | undefined;
@@ -49,10 +49,10 @@ type BrowserSettings = BrowserOptions &
 const pagesAtOnce = 2;
 const queueMax = 16;
 const waitMsMax = 30_000;
-/** After a failed start nobody tries again for so long. */
+/** The pause after a failed start, in milliseconds. */
 const quietMs = 60_000;
 
-/** One browser for pages that need scripts: started when needed, never left behind. */
+/** One browser for pages that need scripts: started at the first one, and always closed. */
 export class Browser {
   readonly #settings: BrowserSettings;
   readonly #clock: Clock;
@@ -102,8 +102,8 @@ export class Browser {
   }
 
   /**
-   * Rejects with an `UnavailableError`, when busy, or with the signal's reason. The caller hears of
-   * the end of the time at once; the place is held until the page is really gone.
+   * Rejects with an `UnavailableError`, when busy, or with the signal's reason. At the time limit
+   * it rejects at once, but its permit is held until the page is really closed.
    */
   async render(url: string, signal?: AbortSignal): Promise<RenderedPage> {
     const { pageMsMax } = this.#settings;
@@ -124,7 +124,7 @@ export class Browser {
     }
   }
 
-  /** Gives up what is under way, and ends the browser. */
+  /** Cancels all pages, and ends the browser. */
   async close(): Promise<void> {
     this.#stop.abort(new UnavailableError('server_error', 'the browser is closed'));
     await this.#lane.close();
@@ -140,7 +140,7 @@ export class Browser {
     return await session.render(url, this.#settings.charsMax, signal);
   }
 
-  /** The browser that runs, unless it has served for long enough. */
+  /** The running browser, unless it is due to be replaced. */
   #open(): Promise<BrowserSession> {
     const session = this.#session;
     if (session?.isAlive && session.pages < this.#settings.pagesMax)
@@ -154,7 +154,7 @@ export class Browser {
   async #start(): Promise<BrowserSession> {
     const failure = new UnavailableError('too_short', 'the browser it needs does not start');
     if (this.#clock.now() < this.#quietUntil) throw failure;
-    // What the old one still has to do it finishes.
+    // The old browser finishes its pages first.
     void this.#retire();
     try {
       this.#started += 1;
@@ -173,7 +173,7 @@ export class Browser {
     this.#idle = this.#clock.after(this.#settings.idleMsMax, () => void this.#retire());
   }
 
-  /** Resolves when no browser is left but one that was started since. */
+  /** Resolves when all browsers of before have ended. */
   #retire(): Promise<void> {
     const session = this.#session;
     this.#session = undefined;

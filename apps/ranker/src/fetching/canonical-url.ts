@@ -1,6 +1,6 @@
 const urlCharsMax = 4_096;
 
-/** Parameters that say where a reader came from, and nothing of what is read. */
+/** Tracking parameters: they tell where a reader came from, and do not change the content. */
 const tracking = new RegExp(
   '^(utm_.*|(fb|g|y|w|tt|d|tw)clid|msclkid|gbraid|wbraid|mc_[ce]id|igsh(id)?|_hs(enc|mi)|mkt_tok|' +
     'at_(medium|campaign|custom.*|link.*|format|ptr_name|bbc_team)|cmpid|s_?cid|ncid|icid|' +
@@ -8,12 +8,12 @@ const tracking = new RegExp(
     'guccounter|guce_.*|xtor|wt\\.mc.*|amp|outputtype)$',
   'i',
 );
-/** Of those, what many sites use for the content itself; it goes only with a telling value. */
+/** Tracking names that some sites use for content: removed only with a known tracking value. */
 const ambiguous = /^(ref|source|amp|outputtype)$/i;
 const telling =
   /^(|1|true|amp|rss|feed|(face|insta|linked|twit|tele|what|red|you|mast|goo|bing|hack|news).*)$/i;
 
-/** An address of the web; undefined for anything else, and for one with a password inside. */
+/** Parses an http(s) address; undefined for anything else, and for one with a password. */
 export function webUrl(text: string, base?: string): URL | undefined {
   const trimmed = text.trim();
   if (trimmed.length > urlCharsMax || !URL.canParse(trimmed, base)) return undefined;
@@ -23,8 +23,8 @@ export function webUrl(text: string, base?: string): URL | undefined {
 }
 
 /**
- * One name for one article, wherever it is linked from: no fragment, no tracking, no AMP. Undefined
- * if it is not an address of the web.
+ * The address by which an article is known: without fragment, tracking and AMP, so that all links
+ * to it give the same one. Undefined if it is no http(s) address.
  */
 export function canonicalUrl(text: string, base?: string): string | undefined {
   const given = webUrl(text, base);
@@ -43,7 +43,7 @@ function isContent(parameter: string): boolean {
   return !tracking.test(name) || (ambiguous.test(name) && !telling.test(value));
 }
 
-/** The address inside an AMP viewer's or cache's. */
+/** The original address inside the address of an AMP viewer or cache. */
 function ampTarget(url: URL): URL | undefined {
   const isViewer = /(^|\.)google\.[a-z.]+$/.test(url.hostname) && url.pathname.startsWith('/amp/');
   const isCache = url.hostname.endsWith('.cdn.ampproject.org');
@@ -52,7 +52,7 @@ function ampTarget(url: URL): URL | undefined {
   return webUrl(`${secure ? 'https' : 'http'}://${rest}${url.search}`);
 }
 
-/** The address that a page claims, if it may: only its own site's pages, and not all of it. */
+/** The canonical address that a page claims, if it is of the same site and not its home page. */
 export function claimedUrl(claim: string, page: string): string | undefined {
   const claimed = webUrl(claim, page);
   const actual = new URL(page);
@@ -69,7 +69,7 @@ export function isSameSite(one: string, other: string): boolean {
   return a === b || a.endsWith(`.${b}`) || b.endsWith(`.${a}`);
 }
 
-/** A host without the names that stand for another look of the same site. */
+/** A host without prefixes such as `www.` or `m.`, which name another view of the same site. */
 export function siteOf(hostname: string): string {
   return hostname.replace(/^(?:www|m|mobile|amp)\.(?=[^.]+\.)/, '');
 }

@@ -2,24 +2,24 @@ import { detect } from 'chardet';
 
 /** Bytes that declarations are looked for in; twice what the standard asks. */
 const headBytes = 2_048;
-/** Bytes of a document that are looked at to guess: 10 ms of processor time (2026-11). */
+/** Bytes from which an encoding is guessed: 10 ms of processor time (2026-11). */
 const sampleBytes = 32_768;
-/** Above this share of unreadable characters a declaration is not believed. */
+/** The largest share of unreadable characters with which a declared encoding is believed. */
 const brokenShareMax = 0.1;
 
 /**
- * The text of a document. Its encoding is told, in this order, by the byte order mark, by being
- * valid UTF-8, by the header, by the document's own declaration, and by a guess from its bytes.
+ * Decodes a document. Its encoding is that of its byte order mark; or UTF-8, if the bytes are valid
+ * UTF-8; or the one of the header; or the one it declares; or a guess from the bytes.
  */
 export function decodeText(bytes: Uint8Array, contentType: string): string {
   const marked = byteOrderMark(bytes) ?? wideEncoding(bytes);
   if (marked !== undefined) return decode(bytes, marked) ?? '';
-  // No other encoding looks like this by accident, and old declarations outlive their truth.
+  // No other encoding is valid UTF-8 by accident, and many declarations are out of date.
   const utf8 = decode(bytes, 'utf-8', true);
   if (utf8 !== undefined && !isSevenBit(bytes)) return utf8;
   const header = /charset\s*=\s*["']?([^\s"';,]+)/i.exec(contentType)?.[1];
   for (const label of [header, declaration(bytes), 'utf-8']) {
-    // A document whose declaration can be read byte by byte is not made of pairs of bytes.
+    // A declaration of UTF-16 that can be read as ASCII is wrong.
     if (label === undefined || /^(utf-?16|ucs-?2|unicode$|iso-10646)/i.test(label)) continue;
     const text = decode(bytes, label);
     if (text !== undefined && brokenShare(text) <= brokenShareMax) return text;

@@ -5,10 +5,10 @@ import { htmlPieces, isBlock, tidyText } from './html-scan.ts';
 const furniture = /^(nav|aside|footer|form|button|select|noscript|dialog|menu)$/;
 /** A block of fewer characters is a label or a caption. */
 const blockCharsMin = 80;
-/** A block with a larger share of its text in links leads elsewhere. */
+/** A block with a larger share of its text in links is navigation. */
 const linkShareMax = 0.3;
 
-/** The paragraphs of a page, where nothing better can be had: long blocks with few links. */
+/** The paragraphs of a page by a simple rule, for want of better: long blocks with few links. */
 export function denseText(html: string): string {
   const kept: string[] = [];
   let block = '';

@@ -20,15 +20,15 @@ export interface Extraction {
   readonly how: Exclude<ArticleSource, 'browser'>;
   /** False if the page says that only subscribers may read all of it. */
   readonly isFree: boolean;
-  /** True if the page says that it is nothing without scripts. */
+  /** True if the page says that it needs scripts. */
   readonly needsScripts: boolean;
-  /** True if it only asks whether its reader is human. */
+  /** True if it only checks whether its reader is human. */
   readonly isChallenge: boolean;
-  /** True if only its longest paragraphs were looked for, since all of it would take too long. */
+  /** True if the page was too large for Readability, so that only long paragraphs were taken. */
   readonly isHuge: boolean;
 }
 
-/** A shorter text, in characters, makes the next method be tried. */
+/** The length in characters below which the next method is tried. */
 const enoughChars = 250;
 /** A story with a smaller share of the text that Readability found is replaced by all of it. */
 const storyShareMin = 0.5;
@@ -43,7 +43,7 @@ const challenge = new RegExp(
   'i',
 );
 
-/** The main text of a page: by Readability, from its structured data, or what looks like prose. */
+/** Finds the main text of a page: by Readability, in its structured data, or by density. */
 export function extractPage(html: string, url: string): Extraction {
   const facts = pageFacts(html);
   const { structured, author, published, canonical, needsScripts } = facts;
@@ -68,7 +68,7 @@ export function extractPage(html: string, url: string): Extraction {
   };
 }
 
-/** A title without the name of the site, where a heading shows which part that is. */
+/** Removes the name of the site from a title, if a heading tells which part that is. */
 function ownTitle(title: string, headings: ReadonlySet<string>): string {
   const parts = title.split(/\s+[|–—·:»-]\s+/);
   return parts.find((part) => part !== '' && headings.has(part)) ?? title;

@@ -6,14 +6,14 @@ import { type Extraction, extractPage } from './extract-page.ts';
 import { pageFacts } from './page-facts.ts';
 import { UnavailableError, type UnavailableReason } from './unavailable.ts';
 
-/** A body as it came. */
+/** A body as it was received. */
 export interface Document {
   readonly bytes: Uint8Array;
   readonly type: string;
   readonly url: string;
 }
 
-/** The page's text; undefined if it is no text at all. */
+/** Extracts a page; undefined if the body is no text. */
 export function page({ bytes, type, url }: Document): Extraction | undefined {
   const html = decodeText(bytes, type);
   // Real text has no zero characters; a picture or an archive has many.
@@ -21,7 +21,7 @@ export function page({ bytes, type, url }: Document): Extraction | undefined {
   return zeros > 4 ? undefined : extractPage(html, url);
 }
 
-/** A feed, why it is none, or what the page that came instead says where feeds are. */
+/** A feed; or the reason why it is none; or the feeds that a page names which came instead. */
 export type ParsedFeed =
   | Feed
   | { readonly refused: readonly [reason: UnavailableReason, detail: string] }
@@ -41,7 +41,7 @@ export function feed({ bytes, type, url }: Document): ParsedFeed {
   }
 }
 
-/** The feeds of a list, or in words what is wrong with it. */
+/** Reads a subscription list; a text is the reason why it is none. */
 export function opml(sent: string | Uint8Array): OpmlList | string {
   try {
     return parseOpml(typeof sent === 'string' ? sent : decodeText(sent, ''));

@@ -38,7 +38,7 @@ export interface FetcherOptions extends AddressGuardOptions {
 
 export interface FetcherStats {
   readonly web: Web['stats'];
-  /** Of pictures, which never take the places of pages and feeds. */
+  /** A lane for pictures, so that they take no permits from pages and feeds. */
   readonly images: Web['stats'];
   readonly pool: PoolStats;
   /** Undefined if there is none. */
@@ -55,23 +55,23 @@ interface FetcherParts {
   readonly textCharsMin: number;
 }
 
-/** The longest picture, in bytes, and the largest, in pixels: a browser unpacks all of them. */
+/** The longest picture in bytes, and the largest in pixels, which a browser holds uncompressed. */
 const imageBytesMax = 5 * 1_048_576;
 const imagePixelsMax = 50_000_000;
-/** A browser has six connections to us: pictures that never come keep it from all else so long. */
+/** The time limit of a picture: slow ones block a browser's six connections to this server. */
 const imageMsMax = 6_000;
-/** Requests for pictures to one host: a page has many, which its own readers get at once. */
+/** Limits on requests for pictures to one host: higher, since a page has many at once. */
 const imagePace = { ratePerSecond: 8, burst: 16, queueMax: 64 };
 /** A thread that holds more is replaced: 33 is usual, large pages leave 90 to 200 (2026-11). */
 const parserMbMax = 64;
-/** A page that says it needs scripts is believed if it has fewer characters than this. */
+/** The characters below which a page that says it needs scripts is loaded in the browser. */
 const scriptedChars = 500;
 /** Characters above which the text of a page for subscribers is more than its teaser. */
 const teaserChars = 1_000;
 
 /**
- * The way to pages and feeds of others. It rejects with an `UnavailableError` for what the world
- * said, when busy (`LANE_FULL`, `BUCKET_FULL`, `POOL_FULL`), late (`DEADLINE`), or when aborted.
+ * Fetches pages, feeds and pictures. It rejects with an `UnavailableError` if a site does not give
+ * them, when busy (`LANE_FULL`, `BUCKET_FULL`, `POOL_FULL`), late (`DEADLINE`), or when aborted.
  */
 export class Fetcher implements AsyncDisposable {
   readonly #parts: FetcherParts;
@@ -160,7 +160,7 @@ export class Fetcher implements AsyncDisposable {
     const { body: bytes } = await this.#parts.images.get(asked);
     const found = bytes && imageType(bytes);
     const pixels = found === undefined ? 0 : found.width * found.height;
-    // A browser may find a size where it is not looked for here.
+    // A size that was not found here might be found, and be huge, in a browser.
     if (bytes === undefined || found === undefined || pixels === 0) {
       throw new UnavailableError('not_image', 'its bytes are no picture of a known size');
     }
@@ -177,7 +177,7 @@ export class Fetcher implements AsyncDisposable {
     return list;
   }
 
-  /** Gives up what is under way. */
+  /** Cancels all fetches. */
   async close(): Promise<void> {
     const { web, images, browser } = this.#parts;
     await Promise.all([web.close(), images.close(), browser?.close()]);
@@ -214,7 +214,7 @@ export class Fetcher implements AsyncDisposable {
     const { text } = found;
     const isPoor = text.length < this.#parts.textCharsMin;
     const mayHaveMore = isPoor || (found.needsScripts && text.length < scriptedChars);
-    // A browser would take even longer for what is too much to be read.
+    // A page that is too large for the parser would take even longer in a browser.
     const isRefused = found.isChallenge || found.isHuge;
     const rendered = mayHaveMore && !isRefused && (await this.#render(answer.url, isPoor, signal));
     const best = rendered && rendered.text.length > text.length ? rendered : found;

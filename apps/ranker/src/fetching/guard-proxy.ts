@@ -12,17 +12,17 @@ import type { AddressGuard } from './address-guard.ts';
 import { webUrl } from './canonical-url.ts';
 
 const connectionsMax = 256;
-/** A connection on which nothing moves for so long is ended, in milliseconds. */
+/** The idle time after which a connection is closed, in milliseconds. */
 const idleMsMax = 30_000;
 
 /**
- * The only way out of a browser: a proxy on this machine that connects to what the guard lets it
- * connect to. It sees every request of a page, those of scripts, sockets and redirects too.
+ * The proxy on this machine through which the browser makes all its connections, also those of
+ * scripts, sockets and redirects. It connects only to addresses that the guard permits.
  */
 export class GuardProxy {
   readonly #guard: AddressGuard;
   readonly #server: Server;
-  /** Bounded by what the server accepts, twice. */
+  /** Both sides of all connections; the server bounds how many it accepts. */
   readonly #sockets = new Set<Duplex>();
 
   static async open(guard: AddressGuard): Promise<GuardProxy> {
@@ -64,7 +64,7 @@ export class GuardProxy {
       outward.off('error', refuse);
       socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
       outward.write(head);
-      // Whichever side ends, the other does too.
+      // When one side ends, the other is closed, too.
       pipeline(socket, outward, () => outward.destroy());
       pipeline(outward, socket, () => socket.destroy());
     });
@@ -78,7 +78,7 @@ export class GuardProxy {
       if (!answer.headersSent) answer.writeHead(403);
       answer.end();
     };
-    // A request with a bare path is not for a proxy: somebody else found the port.
+    // A request with a bare path is not meant for a proxy: another program found the port.
     if (target?.protocol !== 'http:') {
       refuse();
       return;
@@ -91,7 +91,7 @@ export class GuardProxy {
     const { method, headers: sent } = incoming;
     const own = /^(connection|proxy-.*)$/;
     const headers = Object.fromEntries(Object.entries(sent).filter(([name]) => !own.test(name)));
-    // Any agent, be it `false`, would make a connection of its own and leave this one unused.
+    // With any agent, even `false`, Node would open its own connection and not use this one.
     const outward = request(target, { method, headers, createConnection: () => socket });
     outward.once('error', refuse).once('response', (response) => {
       answer.writeHead(response.statusCode ?? 502, response.headers);

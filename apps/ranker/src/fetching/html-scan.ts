@@ -17,7 +17,7 @@ const blocks: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** The pieces of a page in their order, each character looked at once. */
+/** Splits a page into pieces in one pass. */
 export function* htmlPieces(html: string): Generator<HtmlPiece> {
   for (let at = 0; at < html.length; ) {
     const bracket = html.indexOf('<', at);
@@ -48,7 +48,7 @@ export function* htmlPieces(html: string): Generator<HtmlPiece> {
   }
 }
 
-/** The end of a comment or a declaration; one character on if it is a bare bracket. */
+/** The end of a comment or declaration; the character after a bare bracket. */
 function markupEnd(html: string, at: number): number {
   if (html.startsWith('<!--', at)) return after(html, '-->', at + 4);
   return /[!?/]/.test(html[at + 1] ?? '') ? after(html, '>', at + 2) : at + 1;
@@ -93,7 +93,7 @@ export function isBlock(name: string): boolean {
   return blocks.has(name);
 }
 
-/** The words of a piece of markup, with an empty line between its blocks. */
+/** The text of a piece of markup, with an empty line between its blocks. */
 export function plainText(html: string): string {
   let text = '';
   for (const piece of htmlPieces(html)) {
@@ -103,7 +103,7 @@ export function plainText(html: string): string {
   return tidyText(decodeHTMLStrict(text));
 }
 
-/** Text without needless white space: single blanks, single empty lines. */
+/** Collapses white space to single blanks and single empty lines. */
 export function tidyText(text: string): string {
   return text
     .replace(/[^\S\n]+/g, ' ')

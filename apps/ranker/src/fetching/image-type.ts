@@ -31,7 +31,7 @@ export function imageType(bytes: Uint8Array): ImageType | undefined {
   return undefined;
 }
 
-/** The size is in the frame header, behind any number of other segments. */
+/** The size of a JPEG, which is in the frame header, behind other segments. */
 function jpegSize(data: Buffer): Size {
   for (let at = 2; at + 9 < data.length; ) {
     const marker = data[at + 1] as number;
@@ -59,7 +59,7 @@ function webpSize(data: Buffer): Size {
   return { width: data.readUInt16LE(26) & 0x3f_ff, height: data.readUInt16LE(28) & 0x3f_ff };
 }
 
-/** The largest of its parts: an AVIF may hold a small picture beside the real one. */
+/** The size of the largest part of an AVIF, which may have a thumbnail beside the real one. */
 function avifSize(data: Buffer): Size {
   let size = noSize;
   for (let at = data.indexOf('ispe'); at !== -1; at = data.indexOf('ispe', at + 4)) {

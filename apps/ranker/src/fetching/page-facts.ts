@@ -16,21 +16,21 @@ export interface PageFacts {
   /** The feeds it names, as they are written there. */
   readonly feeds: readonly string[];
   readonly structured: StructuredData | undefined;
-  /** The picture that stands for it, as it is written there. */
+  /** The picture that represents it, as it is written there. */
   readonly image: string | undefined;
-  /** True if it says that it is nothing without scripts. */
+  /** True if it says that it needs scripts. */
   readonly needsScripts: boolean;
   /** True if a parser takes too long for it: too deep, too many elements or attributes. */
   readonly isHuge: boolean;
 }
 
-/** Readability's time grows with the depth squared: 60 ms at 500, 1.2 s at 5,000 (2026-11). */
+/** Deepest nesting for Readability: 60 ms, and 1.2 s at 5,000, by the square (2026-11). */
 const depthMax = 500;
 const elementsMax = 60_000;
-/** So does it with the attributes of one element: minutes for 200,000 (2026-11). */
+/** Most attributes of one element, for the same reason: minutes for 200,000 (2026-11). */
 const attributesMax = 1_000;
 
-/** Elements that end without a closing tag, by what comes next or at once: they do not nest. */
+/** Elements without a required closing tag: they do not nest. */
 const flat: ReadonlySet<string> = new Set(
   (
     'area base br col dd dt embed hr img input li link meta option p param source tbody td th ' +
@@ -38,14 +38,14 @@ const flat: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 const feedType = /^application\/((rss|atom|rdf)\+xml|feed\+json|json)$/i;
-/** Names of metadata that say when a page was published, the surest first. */
+/** Names of metadata with the time of publication, the most reliable first. */
 const dateNames =
   'article:published_time og:article:published_time datepublished date pubdate parsely-pub-date ' +
   'dc.date.issued dc.date';
 const feedsMax = 10;
 const headingsMax = 10;
 
-/** Reads a page once, from its first tag to its last. */
+/** Reads the facts of a page in one pass over its tags. */
 export function pageFacts(html: string): PageFacts {
   const found = scan(html);
   const { meta, links, structured } = found;

@@ -6,16 +6,16 @@ import { attributes, htmlPieces } from './html-scan.ts';
 export interface PageImage {
   /** Absolute, http or https. */
   readonly url: string;
-  /** The text that stands for it; empty if it only decorates. */
+  /** The text in its place; empty if it is decoration. */
   readonly alt: string;
   /** The number of characters of text before it; white space is not counted. */
   readonly at: number;
 }
 
-/** Pictures taken of one article. */
+/** Most pictures of one article. */
 const imagesMax = 40;
 const altCharsMax = 500;
-/** A picture that says it is smaller counts visits or draws a line, in pixels. */
+/** The smallest picture to keep, in pixels: smaller ones count visits or draw lines. */
 const sideMin = 16;
 
 /** The pictures in a piece of markup, in their order and each once. */
@@ -45,7 +45,7 @@ export function textLength(text: string): number {
   return text.replace(/\s+/g, '').length;
 }
 
-/** Pages that load pictures late have the address elsewhere, and a placeholder as `src`. */
+/** Finds the address of a picture: pages that load late have a placeholder as `src`. */
 function imageUrl(tag: ReadonlyMap<string, string>, base: string): string | undefined {
   const [first = ''] = (tag.get('srcset') ?? tag.get('data-srcset') ?? '').split(/\s+/);
   const named = [tag.get('data-src'), tag.get('data-original'), tag.get('src'), first];

@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 
-/** Networks that IANA has set aside, and those that clouds answer on from inside. */
+/** Networks that IANA has reserved, and those of internal services of clouds. */
 const reserved = blockList(
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -23,7 +23,7 @@ const reserved = blockList(
   '3fff::/20',
 );
 
-/** Outside of this no address of version 6 is routed between networks. */
+/** The only IPv6 network with globally routed addresses. */
 const routed = blockList('2000::/3');
 
 /** True for an address, or a network such as `192.168.1.0/24`. */
@@ -55,7 +55,7 @@ export function isPublicAddress(address: string): boolean {
 
 /** The version 4 address that a mapped (`::ffff:`) or translated (NAT64) one leads to. */
 function innerAddress(address: string): string | undefined {
-  // In its one canonical form, whatever it was written like.
+  // Brings all spellings of an address into its canonical form.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const [, groups] = /^(?:::ffff|64:ff9b:):([\da-f:]*)$/.exec(canonical) ?? [];
   if (groups === undefined) return undefined;

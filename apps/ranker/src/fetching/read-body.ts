@@ -13,10 +13,10 @@ const decoders: Readonly<Record<string, () => Transform>> = {
   br: createBrotliDecompress,
   identity: () => new PassThrough(),
 };
-/** Each one multiplies what a small body can grow to. */
+/** Most encodings of one body: each multiplies the size to which a small one can grow. */
 const encodingsMax = 2;
 
-/** All of a body, decompressed, if it is no longer than that both before and after. */
+/** Reads and decompresses a body; rejects if it is longer than the limit before or after. */
 export async function readBody(
   { headers, body }: { readonly headers: IncomingHttpHeaders; readonly body: Readable },
   bytesMax: number,

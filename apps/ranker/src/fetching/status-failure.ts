@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { retryAfterMsIn } from 'spillway/internal';
 import { UnavailableError, type UnavailableReason } from './unavailable.ts';
 
-/** A host is never left alone for longer than this on its own word. */
+/** The longest pause that a host may ask for. */
 const retryAfterMsMax = 3_600_000;
 
 const reasons: Readonly<Record<number, UnavailableReason>> = {
@@ -34,7 +34,7 @@ function reasonOf(status: number): UnavailableReason {
   return reasons[status] ?? (status >= 400 && status < 500 ? 'blocked' : 'server_error');
 }
 
-/** The milliseconds for which a host asks to be left alone; undefined if it does not say. */
+/** The pause that a host asks for, in milliseconds; undefined if it asks for none. */
 export function retryAfterMs(headers: IncomingHttpHeaders): number | undefined {
   const askedMs = retryAfterMsIn(headers);
   return askedMs === undefined ? undefined : Math.min(askedMs, retryAfterMsMax);

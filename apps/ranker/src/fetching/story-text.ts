@@ -3,19 +3,19 @@ import { countWords } from '../learn/sentences.ts';
 import { attributes, htmlPieces, isBlock, tidyText } from './html-scan.ts';
 import { textLength } from './page-images.ts';
 
-/** A paragraph, heading, list item or cell, with what tells whether it belongs to the story. */
+/** A paragraph, heading, list item or cell, with the signs of whether it belongs to the story. */
 interface Block {
   readonly text: string;
   /** The share of its text that is in links. */
   readonly linkShare: number;
-  /** True for headings, list items, cells and code: they may be short and mean much. */
+  /** True for headings, list items, cells and code, which may be short and still belong to it. */
   readonly isNamed: boolean;
   readonly isHeading: boolean;
-  /** The outermost element around it whose name says that it is beside the story. */
+  /** The outermost element around it whose class says that it is not part of the story. */
   readonly beside: object | undefined;
 }
 
-/** Words in names of classes that say that an element is beside the story. */
+/** Words in class names of elements that are not part of the story. */
 const besideNames = new Set(
   (
     'ad ads advert advertisement byline breadcrumb breadcrumbs caption captions comments ' +
@@ -23,21 +23,21 @@ const besideNames = new Set(
     'related share sharing signup social sponsor sponsored subscribe tags toolbar topics trending'
   ).split(' '),
 );
-/** An element with a larger share of all text is the story, whatever it is called. */
+/** An element with a larger share of all text is the story, whatever its class. */
 const besideShareMax = 0.2;
 const named = new Set('h1 h2 h3 h4 h5 h6 li dt dd td th pre code strong b'.split(' '));
 const flat = new Set('area br col embed hr img input link meta param source track wbr'.split(' '));
 
-/** A block whose text is mostly links leads elsewhere. */
+/** A block with a larger share of its text in links is navigation. */
 const linkShareMax = 0.6;
 const linkWordsMax = 60;
 /** A block of fewer words that ends without a full stop is a label. */
 const labelWords = 12;
 const labelsMax = 8;
-/** A label inside of the story, where no heading, list or table explains it. */
+/** The same inside of the story, except for headings, lists and tables. */
 const innerWords = 3;
 const sentenceEnd = /[.!?…。！？:;,]["'”’»)\]]*$/;
-/** Invitations to read or do something else, by how they begin. */
+/** Beginnings of invitations to read or do something else. */
 const invitation = new RegExp(
   `^[([*•»>\\s-]*(?:${[
     'read (?:more|also|next|full|the full)\\b|read \\||see (?:also|more|the|our)\\b.*[^.]$',
@@ -63,14 +63,14 @@ const credit = new RegExp(
   'i',
 );
 
-/** A story, and the way from places in its markup to places in it. */
+/** A story, with a map from positions in its markup to positions in its text. */
 export interface Story {
   readonly text: string;
   /** A number of characters of text, white space not counted, without what was left out. */
   readonly placeOf: (at: number) => number;
 }
 
-/** The story in the markup that an extractor has chosen, without what is only beside it. */
+/** Cleans the markup that an extractor has chosen: removes everything that is not the story. */
 export function storyOf(html: string): Story {
   const blocks = blocksOf(html);
   const besides = smallOnes(blocks);

@@ -18,7 +18,7 @@ const nodesMax = 1_000;
 export function structuredData(blocks: readonly string[]): StructuredData | undefined {
   const nodes = blocks.flatMap(parse).flatMap(nodesOf).slice(0, nodesMax);
   const articles = nodes.filter((node) => typesOf(node).some(isArticle));
-  // Teasers of other articles have less to say than the one the page is about.
+  // The article of the page has more data than the teasers of others.
   const [article] = articles.sort((a, b) => weight(b) - weight(a));
   if (article === undefined) return undefined;
   const body = text(article.articleBody) ?? text(article.text);
@@ -36,7 +36,7 @@ function parse(block: string): unknown[] {
   try {
     return [JSON.parse(json)];
   } catch {
-    // Line breaks inside texts are the one mistake that is made everywhere.
+    // Line breaks inside of strings are a frequent mistake.
     try {
       return [JSON.parse(json.replace(/\p{Cc}+/gu, ' '))];
     } catch {

@@ -1,6 +1,6 @@
 import { SpillwayError } from 'spillway';
 
-/** Every reason why a page or a feed cannot be had. */
+/** All reasons why a page or a feed is not available. */
 export type UnavailableReason =
   | 'blocked'
   | 'broken_feed'
@@ -18,13 +18,13 @@ export type UnavailableReason =
   | 'too_large'
   | 'too_short';
 
-/** The server's validators for asking later if anything has changed; both as they were sent. */
+/** The validators of an answer, with which a later request asks whether it has changed. */
 export interface Validators {
   readonly etag?: string | undefined;
   readonly lastModified?: string | undefined;
 }
 
-/** Status by reason: 4xx for the request's fault, 5xx for the site's; 502 if not listed. */
+/** Status by reason: 4xx for a fault of the request, 5xx for one of the site; 502 by default. */
 const statuses: Readonly<Partial<Record<UnavailableReason, number>>> = {
   invalid_url: 422,
   private_address: 422,
@@ -32,14 +32,14 @@ const statuses: Readonly<Partial<Record<UnavailableReason, number>>> = {
 };
 const passing: readonly UnavailableReason[] = ['dns', 'server_error', 'timeout'];
 
-/** Says why a page, a feed or a picture cannot be had; `reason` is for programs. */
+/** The error for a page, feed or picture that is not available; `reason` is for programs. */
 export class UnavailableError extends SpillwayError {
   readonly reason: UnavailableReason;
   /** The reason in words. */
   readonly detail: string;
   /** True if another try within the same fetch makes sense. */
   readonly isWorthAnotherTry: boolean;
-  /** Readers are told why their page could not be had, though the status is 502. */
+  /** True: clients see the message, though the status is 502. */
   readonly expose = true;
 
   constructor(reason: UnavailableReason, detail: string, isWorthAnotherTry = false) {

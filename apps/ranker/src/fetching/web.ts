@@ -45,21 +45,21 @@ export interface WebQuestion extends FetchOptions {
   readonly url: URL;
   /** The `Accept` header. */
   readonly accept: string;
-  /** Fails with a reason if a content type, in small letters, is of no use. */
+  /** Throws if a content type, in small letters, is not one of the expected ones. */
   readonly checkType: (type: string) => void;
 }
 
 export interface FetchOptions {
   /** The validators of an earlier answer. @default none */
   readonly validators?: Validators | undefined;
-  /** Sent to the origin of the address alone, wherever redirects lead. @default none */
+  /** Sent to the origin of the address only, not after a redirect to another. @default none */
   readonly credentials?: Credentials | undefined;
   /** The user it is for; users have their turn one after another. @default one for all */
   readonly key?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A header that opens what is not public. */
+/** A header with credentials. */
 export interface Credentials {
   readonly header: string;
   readonly value: string;
@@ -79,14 +79,14 @@ const redirectsMax = 5;
 const attemptsMax = 2;
 const fetchesMax = 32;
 const queueMax = 256;
-/** Everything but the fetch itself: a place, and the host's own pace. */
+/** Longest wait for a permit and the host's rate limit, in milliseconds. */
 const waitMsMax = 20_000;
-/** A host that wants to be left alone for longer than this is not waited for. */
+/** The longest pause of a host to wait out, in milliseconds. */
 const pauseMsMax = 5_000;
 /** The honest name of this program: the owner of a site can recognise it and refuse it. */
 const userAgent = 'Mozilla/5.0 (compatible; spillway-ranker; personal reader)';
 
-/** Asks servers of others: only public ones, politely, and never for more than can be taken. */
+/** The HTTP client for foreign servers: public addresses only, a rate per host, bounded answers. */
 export class Web {
   readonly #guard: AddressGuard;
   readonly #hosts: Keyed<Bucket>;
@@ -118,7 +118,7 @@ export class Web {
       deadlineMs,
       clock,
     });
-    // The deadline of a fetch ends all that these would.
+    // The deadline of a fetch covers these timeouts.
     const times = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 4_000 };
     this.#agent = new Agent({
       ...times,
@@ -132,7 +132,7 @@ export class Web {
     return { lane: this.#lane.stats, politeness: this.#hosts.stats };
   }
 
-  /** Waits until the host may be asked; rejects with `BUCKET_FULL` or the signal's reason. */
+  /** Waits for the host's rate limit; rejects with `BUCKET_FULL` or the signal's reason. */
   async takeTurn(host: string, signal: AbortSignal | undefined): Promise<void> {
     const bucket = this.#hosts.for(host);
     const { pausedMs } = bucket.stats;
@@ -150,7 +150,7 @@ export class Web {
     return this.#lane.run((held) => this.#get(question, held), { signal, key: question.key });
   }
 
-  /** Gives up what is under way. */
+  /** Cancels all requests. */
   async close(): Promise<void> {
     this.#stop.abort(new SpillwayError('LANE_CLOSED', 'no more is fetched'));
     await this.#lane.close();
@@ -201,7 +201,7 @@ export class Web {
     throw new UnavailableError('redirect_loop', `redirects without end, at last to ${url.href}`);
   }
 
-  /** One request: its answer, or where it sends. */
+  /** Sends one request; gives the answer, or the address of a redirect. */
   async #ask(url: URL, question: WebQuestion, signal: AbortSignal): Promise<WebAnswer | URL> {
     try {
       const headers = requestHeaders(question);
@@ -212,7 +212,7 @@ export class Web {
       try {
         return redirection(answer, url) ?? (await this.#read(answer, url, question));
       } finally {
-        // Of a body that was read to its end nothing is left to destroy.
+        // This does nothing if the body was read to its end.
         answer.body.on('error', () => {}).destroy();
       }
     } catch (error) {

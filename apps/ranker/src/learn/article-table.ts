@@ -12,7 +12,7 @@ import {
 export interface ArticleTableOptions {
   /** The model whose vectors it keeps. */
   readonly model: ModelName;
-  /** The most articles that are kept; for one more the oldest goes. From 1. @default 100_000 */
+  /** Most articles that are kept; one more removes the oldest. From 1. @default 100_000 */
   readonly sizeMax?: number | undefined;
 }
 
@@ -49,7 +49,7 @@ export class ArticleTable {
     return this.#rowOf.size;
   }
 
-  /** The rows as they are now; they move when the table grows. */
+  /** The present rows; they move when the table grows. */
   get rows(): TableRows {
     return this.#rows;
   }
@@ -59,7 +59,7 @@ export class ArticleTable {
     return this.#sources;
   }
 
-  /** The statistics of all articles; made anew when a quarter of them has changed. */
+  /** The statistics of all articles; computed again when a quarter of them has changed. */
   get common(): Common {
     const { count } = this.#counts;
     const isOld = Math.abs(count - (this.#common?.count ?? 0)) > (this.#common?.count ?? 0) / 4;

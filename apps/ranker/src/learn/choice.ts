@@ -20,7 +20,7 @@ export interface CrossValidatedErrors {
 
 /** The result of a training. */
 export interface Learned {
-  /** Undefined if nothing was found that errs less than what is in use. */
+  /** The new choice; undefined if none has a smaller error than the present one. */
   readonly choice: Choice | undefined;
   readonly errors: CrossValidatedErrors;
 }
@@ -46,11 +46,11 @@ const penaltiesOf: Record<TrainingKind, readonly Penalties[]> = {
   ],
 };
 
-/** Ratings below which penalties and slope are left alone: with fewer, chance would choose. */
+/** Ratings from which on penalties and slope are chosen: with fewer, chance would choose. */
 const ratingsMin = 40;
-/** Ratings below which nothing is measured. */
+/** Ratings from which on errors are measured. */
 const measuredMin = 6;
-/** Other penalties must err less by this share of the squared error. */
+/** The share by which other penalties must reduce the squared error. */
 const gainMin = 0.01;
 /** The weight of the assumed slope, as a number of ratings. */
 const slopeRatings = 40;
@@ -64,7 +64,7 @@ export interface TrainingTask {
   readonly rows: RatedRows;
   readonly common: Common;
   readonly kind: TrainingKind;
-  /** The choice in use. */
+  /** The present choice. */
   readonly current: Choice;
   readonly halfLifeMs: number;
   /** The rows to learn from. @default all that are rated */
@@ -95,7 +95,7 @@ export function* choose(task: TrainingTask): Generator<number, Learned> {
     const asked = only.filter((row) => rows.folds[row] === fold);
     if (asked.length === 0) continue;
     const known = only.filter((row) => rows.folds[row] !== fold);
-    // Of the neighbours that each row keeps more than enough are known.
+    // Each row keeps more neighbours than are used, so enough are left without its own fold.
     const past = { ...rows, scores: scoresOf(rows, known) };
     for (const [at, penalties] of grid.entries()) {
       yield (fold + at / grid.length) / foldCount;
@@ -162,7 +162,7 @@ function off(rows: RatedRows, { says, starts }: Unseen, slope: number, row: numb
   return score - (rows.scores[row] as number);
 }
 
-/** The regression slope of ratings on predictions, both around the mean, with caution. */
+/** The regression slope of ratings on predictions, drawn towards the assumed one. */
 function slopeOf(rows: RatedRows, only: readonly number[], { says, starts }: Unseen): number {
   let both = 0;
   let own = 0;

@@ -1,6 +1,6 @@
 import { type Labels, noWords, type Words } from './words.ts';
 
-/** The model that made a vector; vectors of different ones must never meet. */
+/** The model that made a vector; vectors of different models must not be compared. */
 export interface ModelName {
   /** Such as `Xenova/all-MiniLM-L6-v2`. */
   readonly id: string;
@@ -23,7 +23,7 @@ export interface EmbeddedDocument {
   readonly length: number;
   /** The vectors of the first sentences, one after another. */
   readonly sentences: Float32Array;
-  /** The title; zero when there is none. */
+  /** The vector of the title; zero when there is none. */
   readonly title: Float32Array;
   /** The direction of title and text together; see {@link meanOf}. */
   readonly mean: Float32Array;

@@ -18,7 +18,7 @@ export interface EmbedderOptions {
   readonly model?: EmbeddingModel | undefined;
   /** Threads, each with its own model. From 1. @default one less than there are cores, at most 4 */
   readonly workers?: number | undefined;
-  /** The number of articles inside at once; one more is refused. From 1. @default 64 */
+  /** Most articles at once; one more is refused. From 1. @default 64 */
   readonly articlesMax?: number | undefined;
   /** The number of sentences embedded of an article. From 1 to 400. @default 16 */
   readonly sentencesMax?: number | undefined;
@@ -51,13 +51,13 @@ type Module = typeof import('./thread/embedder.ts');
  * next part of a long article has its turn within a quarter of a second, however many others run.
  */
 const begunMax = 8;
-/** Parts of one article that are asked for together; then others have their turn. */
+/** Tasks of one article that are sent together; then others have their turn. */
 const partsMax = 4;
 
 /**
  * Makes vectors of articles on a pool whose workers have a model each. An article goes out as
  * several tasks of a few sentences. Users are served in turn, and the tasks of one user in the
- * order in which they came: a long article waits for what is before it and for nothing else.
+ * order in which they came: a long article waits only for what came before it.
  */
 export class Embedder implements AsyncDisposable {
   readonly model: ModelName;
@@ -84,7 +84,7 @@ export class Embedder implements AsyncDisposable {
     const pool = await Pool.open<Module>({
       module,
       workers,
-      // The lane refuses whole articles; no part of one that was let in is refused.
+      // The lane refuses whole articles; the pool must not refuse parts of an admitted one.
       queueMax: articlesMax * partsMax,
       deadlineMs,
       resourceLimits: threadLimits,

@@ -25,7 +25,7 @@ export function defaultModel(): EmbeddingModel {
   return { id, precision: 'int8', folder };
 }
 
-/** The model's weights; a precision that is not known is wrong use. */
+/** The path of the model's weights; throws for an unknown precision. */
 export function weightFile(precision: string): string {
   const rule = `one of ${Object.keys(weightFiles).join(', ')}`;
   check(Object.hasOwn(weightFiles, precision), 'model.precision', rule, precision);

@@ -11,7 +11,7 @@ import {
 import { findNearest, Scorer } from './scorer.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
-/** The quality of one way of scoring, on articles rated after all that it learned from. */
+/** The quality of a method of scoring, on articles that were rated after those it learned from. */
 export interface Quality {
   /** The chance that an article liked more than most stands above one liked less. */
   readonly auc: number;
@@ -49,13 +49,13 @@ export interface EvaluationTask {
   readonly rows: RatedRows;
   readonly common: Common;
   readonly halfLifeMs: number;
-  /** The newest share of the ratings, which is asked for. */
+  /** The newest share of the ratings, which is predicted. */
   readonly share: number;
 }
 
 type Way = 'constant' | 'neighbours' | 'topic' | 'words' | 'logistic' | 'served';
 
-/** Learns from the older ratings and asks for the newest share of them; yields between pieces. */
+/** Learns from the older ratings and predicts the newest share; yields between pieces of work. */
 export function* evaluateTaste(task: EvaluationTask): Generator<number, Evaluation> {
   const { rows, common, halfLifeMs, share } = task;
   const byTime = ratedOnly(rows).sort(
@@ -203,7 +203,7 @@ function ndcg(says: readonly number[], truth: readonly number[], top: number): n
   return best === 0 ? 1 : gain(says) / best;
 }
 
-/** The place of each value among all; equal ones share the mean of their places. */
+/** The rank of each value; equal ones share the mean of their ranks. */
 function ranks(values: readonly number[]): number[] {
   const sorted = [...values].sort((one, other) => one - other);
   return values.map((value) => (sorted.indexOf(value) + sorted.lastIndexOf(value)) / 2);

@@ -3,7 +3,7 @@ import { type Common, type Neighbours, neighboursUsed, noRow } from './rows.ts';
 
 /** A neighbour whose cosine is greater by this much has 2.7 times the weight. */
 const temperature = 0.1;
-/** Neighbours nearer than unrelated articles by less than this count less than knowing nothing. */
+/** The distance above unrelated articles at which a neighbour counts as much as the prior. */
 const similarityOver = 0.3;
 const similarityMax = 0.9;
 const dayMs = 86_400_000;
@@ -20,8 +20,8 @@ export function ageFeature(publishedAt: number, now: number): number {
 }
 
 /**
- * The cosine at which a neighbour counts as much as knowing nothing. In languages that the model
- * does not know, unrelated articles are alike too: their mean tells how much.
+ * The cosine at which a neighbour counts as much as the prior. In languages that the model does
+ * not know, unrelated articles have high cosines, too: their mean is the baseline.
  */
 export function similarityUnknown({ centre }: Common): number {
   return Math.min(similarityMax, similarityOver + dot(centre, centre));

@@ -4,7 +4,7 @@ import { type ArticleColumns, type Common, type RatedRows, ratedOnly, scoresOf }
 import { scoreUnknown } from './score.ts';
 import { bucketCount, wordsKept } from './words.ts';
 
-/** The parameters that training chooses for a reader; a rating changes a taste without them. */
+/** The parameters that training chooses for a reader; ratings do not change them. */
 export interface Choice {
   /** The penalty on the weights of the embedding; `Infinity` leaves it out. */
   readonly topic: number;
@@ -12,14 +12,14 @@ export interface Choice {
   readonly words: number;
   /** The factor on the distance to the reader's mean. @default less while ratings are few */
   readonly slope?: number | undefined;
-  /** The error, in points, within which 8 of 10 ratings are, where nothing alike is rated. */
+  /** The error, in points, within which 8 of 10 ratings are, without a similar rated article. */
   readonly width: number;
 }
 
 /** The choice before any training: good for most of the simulated readers. */
 export const untrained: Choice = { topic: 0.5, words: 1, width: 2.95 };
 
-/** A reader's linear model: a score is the start and the sum of what each part adds. */
+/** A reader's linear model: a score is the start plus the points of each part. */
 export interface Model {
   readonly start: number;
   readonly common: Common;
@@ -34,7 +34,7 @@ export interface Model {
   readonly sources: Float32Array;
   /** The factor on the distance to the start. */
   readonly slope: number;
-  /** The factor on that distance by which lists are ordered, from 1 on. */
+  /** The factor on that distance for the order of lists, from 1. */
   readonly boldness: number;
 }
 
@@ -48,7 +48,7 @@ const sidePenalties: readonly number[] = [60, 60, 40, 40];
 const startRatings = 2;
 /** Ratings of the reader's mean that each source begins with. */
 const sourceRatings = 3;
-/** The slope of many ratings, and the number of ratings with which half of it is left. */
+/** The slope with many ratings, and the number of ratings with which it is half of that. */
 const slopeMost = 0.8;
 const cautionRatings = 7.5;
 /** The same for the order of lists, which must follow the first votes. */
@@ -115,10 +115,11 @@ export function fit(
   model.words.set(solution.subarray(dimension, dimension + bucketCount));
   for (const [at, begun] of sideStart.entries()) {
     const learned = begun + (solution[dimension + bucketCount + at] as number);
-    // Being like a liked article must never lower a score.
+    // Similarity to a liked article must never lower a score.
     model.side[at] = begun > 0 ? Math.max(0, learned) : learned;
   }
-  // What neighbours add could not be learned beside the rest: it would count twice.
+  // While some rows are not compared, the weight of neighbours was not learned with the others, and
+  // their information would count twice.
   if (rows.compared < rows.count) model.side[sideNames.indexOf('neighbours')] = 0;
   return model;
 }
@@ -141,7 +142,7 @@ function sourceSums(
   return sums;
 }
 
-/** The weighted normal equations, never written out: each product goes over the rows. */
+/** The weighted normal equations without their matrix: each product is computed from the rows. */
 class Equations {
   readonly #rows: RatedRows;
   readonly #common: Common;
@@ -200,7 +201,7 @@ class Equations {
     }
   }
 
-  /** By conjugate gradients, in the scale of each weight. */
+  /** Solves the equations by conjugate gradients with a diagonal preconditioner. */
   solve(): Float64Array {
     const solution = new Float64Array(this.#size);
     const scale = this.#scale();
@@ -231,7 +232,7 @@ class Equations {
     return solution;
   }
 
-  /** The diagonal of the equations: in this scale a few rounds are enough. */
+  /** The diagonal of the equations, the preconditioner: with it a few rounds are enough. */
   #scale(): Float64Array {
     const { dimension, keys } = this.#rows;
     const scale = this.#penalties.slice();
@@ -251,7 +252,7 @@ class Equations {
         scale[key] = (scale[key] as number) + weight * value * value;
       }
     }
-    // Vectors have length 1: their numbers are alike.
+    // Vectors have length 1, so their numbers have similar sizes.
     for (let at = 0; at < dimension; at += 1) {
       scale[at] = (scale[at] as number) + total / dimension;
     }
@@ -353,7 +354,7 @@ function ownSource(
   return sourceFeature(sum, (sources[2 * source + 1] as number) - weight);
 }
 
-/** The mean of a source's scores above the reader's mean, with caution. */
+/** The mean of a source's scores above the reader's mean, drawn towards 0 while they are few. */
 export function sourceFeature(sum: number, weight: number): number {
   return sum / (weight + sourceRatings);
 }

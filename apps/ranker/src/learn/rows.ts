@@ -40,13 +40,13 @@ export interface RatedRows extends ArticleColumns, Neighbours {
 export const threadLimits = { maxYoungGenerationSizeMb: 6 } as const;
 /** The parts that ratings are dealt into for cross-validation. */
 export const foldCount = 5;
-/** The number of neighbours that have a say in a score. */
+/** The number of neighbours that a score uses. */
 export const neighboursUsed = 8;
 /** Neighbours kept of each rated article: more than are used, since some folds are left out. */
 export const neighboursKept = 24;
 /** The entry of a list of neighbours that is not full. */
 export const noRow = 0xffff_ffff;
-/** Pairs of ratings that a change compares at once: some 0.1 s. More are left for later. */
+/** Pairs of ratings that a change compares at once, in some 0.1 s; the rest comes later. */
 const pairsMax = 300_000;
 
 export function emptyColumns(count: number, dimension: number): ArticleColumns {
@@ -112,7 +112,7 @@ export interface Edit {
     | undefined;
 }
 
-/** The rows with these edits; lists of neighbours are taken over, new rows have none yet. */
+/** The rows with these edits; old rows keep their lists of neighbours, new ones have none yet. */
 export function placeRows(
   before: RatedRows | undefined,
   edits: readonly Edit[],
@@ -164,7 +164,7 @@ const sharedColumns = [
 
 type SharedColumns = Pick<RatedRows, (typeof sharedColumns)[number] | 'dimension' | 'taken'>;
 
-/** Columns with the rows before and room up to `count`: the same ones if nobody took the room. */
+/** Columns with room up to `count`: the same ones, unless another version has taken the room. */
 function roomFor(before: RatedRows | undefined, count: number, dimension: number): SharedColumns {
   const isRoom = before !== undefined && count <= before.lengths.length;
   const kept = before?.count ?? 0;
@@ -196,7 +196,7 @@ export function scoresOf({ scores }: RatedRows, only: readonly number[]): Float3
   return known;
 }
 
-/** Compares rows with all before them, and takes them into each other's lists. */
+/** Compares rows with all before them, and updates the lists of both. */
 export function compareRows(rows: RatedRows, from: number, to: number): void {
   for (let row = from; row < to; row += 1) {
     eachSimilarity(rows, rowMean(rows, row), 0, row, (other, similarity) => {
@@ -305,7 +305,7 @@ export function insertNeighbour(
   similarities[at] = similarity;
 }
 
-/** Statistics of all articles, which say nothing of any of them. */
+/** Statistics of all articles, which reveal nothing about a single one. */
 export interface Common {
   /** The mean of all vectors. */
   readonly centre: Float32Array;
@@ -315,10 +315,10 @@ export interface Common {
   readonly count: number;
 }
 
-/** Articles that the mean begins with, all of them zero: few articles have little in common. */
+/** Zero vectors that the mean begins with, so that a few articles have little effect on it. */
 const centreStart = 10;
 
-/** Counts what articles have in common; articles can be taken away again. */
+/** Counts the statistics of articles; articles can be removed again. */
 export class CommonCounts {
   readonly #sum: Float64Array;
   readonly #seen = new Uint32Array(bucketCount);

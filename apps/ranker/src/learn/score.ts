@@ -27,7 +27,7 @@ export interface Explanation {
   readonly sentences: readonly { readonly index: number; readonly points: number }[];
   /** The n-grams that count most, by bucket. */
   readonly words: readonly { readonly bucket: number; readonly points: number }[];
-  /** The mean of what articles of this source got, and how many there are. */
+  /** The mean rating of articles of this source, and their number. */
   readonly source: { readonly score: number; readonly ratings: number };
   /** Their sum is the score. */
   readonly contributions: readonly { readonly reason: Reason; readonly points: number }[];
@@ -39,7 +39,7 @@ export interface Score {
   readonly score: number;
   /** The version of the taste that alone made this score. */
   readonly version: number;
-  /** The cosine to the nearest rated article, from 0 to 1: low means that the score is a guess. */
+  /** The cosine to the nearest rated article, from 0 to 1; with a low one the score is a guess. */
   readonly support: number;
   /** The error, in points, within which 8 of 10 ratings are. */
   readonly width: number;

@@ -104,7 +104,7 @@ export class Scorer {
     const mean = rowMean(columns, row);
     const isEmpty = mean[0] === 0 && mean.every((value) => value === 0);
     points[0] = model.start;
-    // An article without text has no topic: nothing is added or taken away for that.
+    // An article without text has no topic, which adds no points.
     points[1] = isEmpty ? 0 : dot(model.topic, mean) - this.#shift;
     points[2] = this.#wordPoints(columns, row);
     const known = { start: model.start, unknown: this.#unknown };
@@ -121,7 +121,7 @@ export class Scorer {
     }
     this.raw = model.start;
     for (let at = 1; at < sideAt + sideCount; at += 1) {
-      // The slope, which is cautious while ratings are few, scales every reason alike.
+      // The slope, which is small while ratings are few, scales all reasons alike.
       points[at] = model.slope * (points[at] as number);
       this.raw += points[at] as number;
     }

@@ -1,4 +1,4 @@
-/** No more sentences of one article are looked at. */
+/** Most sentences of one article. */
 export const sentencesMax = 400;
 /** Characters from the start in which sentences are looked for: 400 long sentences. */
 const charactersMax = 200_000;
@@ -21,7 +21,7 @@ export function countWords(text: string): number {
   return count;
 }
 
-/** Words that one of eight words of English is, and few of other languages. */
+/** Words that make up at least an eighth of an English text, and are rare in other languages. */
 const frequent = /\b(?:the|of|and|to|is|that|for|with|was|are|this|from|have|it)\b/gi;
 /** The fewest words from which a language can be recognised. */
 const languageWordsMin = 12;

@@ -90,7 +90,7 @@ export class Taste {
     return this.#isBusy;
   }
 
-  /** True if it should be loaded anew: numbers run out, or too many rows are not in use. */
+  /** True if it should be loaded anew: its version numbers end, or too many rows are unused. */
   get isWorn(): boolean {
     const { versionMax, ratedMax } = this.#options;
     return this.#current.version > versionMax - 50 || this.#ids.length > 1.5 * ratedMax + 100;
@@ -114,7 +114,7 @@ export class Taste {
     return score === undefined || Number.isNaN(score) ? undefined : score;
   }
 
-  /** Resolves with the version in which the change is; changes that wait are made together. */
+  /** Resolves with the first version with the change; changes that wait are made together. */
   change(change: TasteChange): Promise<number> {
     if (this.#waiting.length >= waitingMax) {
       const message = `${waitingMax} changes of this taste wait`;
@@ -194,8 +194,8 @@ export class Taste {
 }
 
 /**
- * A score with its explanation. Without any rating everything is worth 5.5; an article that was
- * rated itself is worth its rating.
+ * A score with its explanation. Without any rating every score is 5.5; the score of a rated article
+ * is its rating.
  */
 export function scoreOf(
   parts: ScoreParts | undefined,

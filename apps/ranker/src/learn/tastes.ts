@@ -32,7 +32,7 @@ export interface TastesOptions {
   readonly load: (user: string) => Promise<StoredTaste>;
   /** The number of threads that score. From 1. @default one less than cores, at most 4 */
   readonly workers?: number | undefined;
-  /** The number of tastes in memory; for one more the least used goes. @default 64 */
+  /** Most tastes in memory; one more removes the least recently used. @default 64 */
   readonly tastesMax?: number | undefined;
   /** The number of ratings that a taste is made of; the newest count. From 10. @default 5000 */
   readonly ratedMax?: number | undefined;
@@ -57,14 +57,14 @@ export interface Ranking {
   readonly scores: Float32Array;
   /** The errors, in points, within which 8 of 10 ratings are. */
   readonly widths: Float32Array;
-  /** The score that a list is ordered by: while ratings are few, it follows them more. */
+  /** The score that orders lists: while ratings are few, it follows them more closely. */
   readonly orderOf: (score: number) => number;
 }
 
 type Module = typeof import('./thread/scorer.ts');
 type Comparer = typeof import('./thread/comparer.ts');
 
-/** The articles that one task scores: some milliseconds, so that a vote is not kept waiting. */
+/** Articles that one task scores, in some milliseconds, so that a vote need not wait long. */
 const rankSize = 500;
 /**
  * Pairs of an article and a rating that a ranking compares before it answers: some 15 ms. With more

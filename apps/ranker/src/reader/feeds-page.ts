@@ -11,7 +11,7 @@ export function feedsView(feeds: readonly ReaderFeed[], token: string, nowMs: nu
 <div><input class="input" id="url" name="url" type="url" required maxlength="2000"
  placeholder="https://">
 <button class="button main">Add</button></div>
-<details class="edit"><summary class="button little bare">It asks for a password…</summary>
+<details class="edit"><summary class="button little bare">The feed needs a password…</summary>
 ${credentialFields()}</details></form>
 ${feeds.length === 0 ? html`<p class="empty">No feeds yet.</p>` : tableView(feeds, token, nowMs)}
 <h2>Move feeds</h2>

@@ -188,7 +188,7 @@ ${scoreView(article)}
 }
 
 function moreText(count: number): string {
-  return count === 1 ? '1 more tells this' : `${count} more tell this`;
+  return count === 1 ? '1 similar article' : `${count} similar articles`;
 }
 
 function reasonOf({ article, isExploration, boost }: Place): readonly [way: string, why: string] {

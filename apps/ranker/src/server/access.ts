@@ -22,12 +22,12 @@ interface SessionData {
   readonly user: ReaderUser;
 }
 
-/** The user who has logged in, if anybody has. */
+/** The user of the session; undefined before a log-in. */
 export function sessionUser(request: FastifyRequest): ReaderUser | undefined {
   return sessionOf<SessionData>(request).get('user');
 }
 
-/** Begins a session of its own for the user. */
+/** Begins a new session for the user. */
 export function logIn(request: FastifyRequest, user: ReaderUser, isRemembered: boolean): void {
   const session = sessionOf<SessionData>(request);
   session.clear();
@@ -78,7 +78,7 @@ async function byKey({ headers, permit }: FastifyRequest, users: Users): Promise
 
 const numberFields = ['at', 'points', 'score'];
 
-/** Takes forms for what programs send: numbers as numbers, and without what only pages need. */
+/** Turns a form into the JSON that programs send: with numbers, without the fields of the page. */
 export function takeForms(app: FastifyInstance): void {
   app.decorateRequest('formPage');
   app.addHook('preValidation', async (request) => {
@@ -95,7 +95,7 @@ export function takeForms(app: FastifyInstance): void {
   });
 }
 
-/** The page that a form was on, if it is one of ours. */
+/** The page that a form was on, if it is one of this server. */
 function pageOf(back: unknown): string | undefined {
   const isOurs =
     typeof back === 'string' && /^\/reader(?:$|[/?][\w\-.~!$&'()*+,;=:@/?%]*$)/.test(back);
@@ -112,9 +112,8 @@ export interface Outcome {
 }
 
 /**
- * Does what a request asks for, and tells `changes` that anything of the user may be another. A
- * browser goes back to a page with a message, also when it is refused; a program gets the result or
- * the error itself.
+ * Runs an operation, and tells `changes` that the user's data may have changed. A browser is
+ * redirected to a page with a message, also after a refusal; a program gets the result or error.
  */
 export async function operate(
   reply: FastifyReply,

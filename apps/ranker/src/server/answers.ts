@@ -39,7 +39,7 @@ export function explanationAnswer(explained: Explained): object {
   };
 }
 
-/** To four digits, which is more than a score means. */
+/** Rounds to four digits, more than a score is accurate to. */
 export function rounded(value: number): number {
   return Math.round(value * 1e4) / 1e4;
 }

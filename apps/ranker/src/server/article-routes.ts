@@ -25,14 +25,14 @@ const score = {
   properties: { score: scoreSchema },
   additionalProperties: false,
 };
-/** Without a feed, or with an empty one, it is about all of them. */
+/** The feed that a request is about; absent or empty for all of them. */
 const readAll = {
   type: 'object',
   properties: { feed: { type: 'string', pattern: '^[\\w-]{0,64}$' } },
 };
 const unreadAll = { type: 'object', required: ['at'], properties: { at: { type: 'number' } } };
 const wordsMax = 8;
-/** The page of articles, where forms lead back to. */
+/** The page of articles, to which forms redirect. */
 const page = '/reader';
 
 /** Articles by score, votes, marks and explanations. */
@@ -71,7 +71,7 @@ export const articleRoutes: FastifyPluginAsync<RankerContext> = async (app, opti
   markRoutes(app, options);
 };
 
-/** Rating an article, and taking that back. */
+/** Rating an article, and removing the rating. */
 function voteRoutes(app: FastifyInstance, { ranking, lists, lanes }: RankerContext): void {
   const config = { lane: lanes.corrections, domain: 'thread' } as const;
   const params = idSchema;
@@ -91,7 +91,7 @@ function voteRoutes(app: FastifyInstance, { ranking, lists, lanes }: RankerConte
     return { told: 'Your rating is taken back.', result: { removed: id } };
   };
 
-  // Programs are answered at once, and the lists of the page follow.
+  // Programs get their answer at once; the lists of the page are updated later.
   app.post<{ Body: { readonly article: string; readonly score: number } }>(
     '/votes',
     { config, schema: { body: vote } },
@@ -101,7 +101,7 @@ function voteRoutes(app: FastifyInstance, { ranking, lists, lanes }: RankerConte
   app.delete<IdInPath>('/votes/:id', { config, schema: { params } }, (request, reply) =>
     operate(reply, page, (userId, signal) => unrate(userId, request.params.id, signal)),
   );
-  // The page is answered when the order has changed, so that one that is loaded then shows it.
+  // A browser is redirected after the order has changed, so that the next page shows it.
   app.post<IdInPath & { Body: { readonly score: number } }>(
     '/articles/:id/vote',
     { config, schema: { params, body: score } },
@@ -123,7 +123,7 @@ function voteRoutes(app: FastifyInstance, { ranking, lists, lanes }: RankerConte
 
 type Work = (userId: string, articleId: string, signal: AbortSignal) => Promise<unknown>;
 
-/** Marking articles, and being done with one or with all. */
+/** Marking articles, and marking one or all as read. */
 function markRoutes(app: FastifyInstance, { reader, lists, lanes }: RankerContext): void {
   const config = { lane: lanes.corrections } as const;
   const change = (name: string, told: string, work: Work): void => {

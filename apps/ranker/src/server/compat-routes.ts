@@ -9,16 +9,16 @@ import type { RankerContext } from './context.ts';
 import { bodyBytesMax, urlMax } from './request-schemas.ts';
 
 type CompatOptions = Omit<RankerContext, 'lists'> & {
-  /** The user whose taste it is: the old service had one reader only. */
+  /** The user of all requests: the old service had only one reader. */
   readonly userId: () => Promise<string>;
 };
 
 type Reason = 'unavailable' | 'timeout' | 'error';
 
-/** Stands for a body that cannot be read. */
+/** The value for a body that cannot be read. */
 const notJson = Symbol('not JSON');
 
-/** The eight endpoints of news-score in its own form: a failure is an answer of status 200. */
+/** The eight endpoints of news-score in its form, in which failures have status 200. */
 export const compatRoutes: FastifyPluginAsync<CompatOptions> = async (app, options) => {
   const { storage, ranking, trainingSet, lanes, userId } = options;
   const config = { lane: lanes.rank, domain: 'thread', csrf: false, bodyTypes: 'any' } as const;
@@ -32,7 +32,7 @@ export const compatRoutes: FastifyPluginAsync<CompatOptions> = async (app, optio
     const loc = ['body', 0];
     await refusal(reply, { type: 'json_invalid', loc, msg: 'JSON decode error', input: {} });
   });
-  // What fails before a handler begins, overload above all, keeps its honest status.
+  // Failures before the handler, such as overload, keep their real status.
   app.setErrorHandler((error, _request, reply) => {
     const { status, message, headers } = failureOf(error);
     reply.code(status).headers(headers).send({ detail: message });
@@ -117,7 +117,7 @@ function numberOf(value: unknown): number | undefined {
   return typeof found === 'number' && Number.isFinite(found) ? found : undefined;
 }
 
-/** An item that lacks something is left out. */
+/** Reads items; one that lacks a field is left out. */
 function ratedOf(item: unknown): RatedItem[] {
   const { url, score: given } = Object(item) as { url?: unknown; score?: unknown };
   const score = numberOf(given) ?? 0;

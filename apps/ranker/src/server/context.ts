@@ -8,7 +8,7 @@ import type { Settings } from '../settings.ts';
 import type { RankerStorage } from '../storage/ranker-storage.ts';
 import type { RankerLanes } from './ranker-lanes.ts';
 
-/** All that routes are made of. */
+/** Everything that routes use. */
 export interface RankerContext extends RankingParts {
   readonly storage: RankerStorage;
   readonly embedder: DocumentEmbedder;

@@ -44,7 +44,7 @@ interface NewFeedBody extends CredentialFields {
 
 type Work = Parameters<typeof operate>[2];
 
-/** Changes feeds; forms lead back to their page. */
+/** Runs a change of feeds; forms redirect to the page of feeds. */
 const changing =
   ({ changes }: RankerContext) =>
   (reply: FastifyReply, work: Work) =>
@@ -161,7 +161,7 @@ function oneFeedRoutes(app: FastifyInstance, options: RankerContext): void {
       return { told: 'The feed is fetched now.' };
     }),
   );
-  // A form has no other methods than GET and POST.
+  // Forms can send only GET and POST.
   for (const [method, url] of [
     ['DELETE', '/feeds/:id'],
     ['POST', '/feeds/:id/remove'],

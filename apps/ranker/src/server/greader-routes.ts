@@ -16,7 +16,7 @@ type Options = Pick<
 const state = 'user/-/state/com.google/';
 const label = 'user/-/label/';
 const itemPrefix = 'tag:google.com,2005:reader/item/';
-/** The most articles that a client gets at once, and the most that a list is made of. */
+/** Most articles of one answer, and most articles of a list. */
 const itemsMax = 1_000;
 const listMax = 10_000;
 /** A change of as many articles as a client gets at once, with room for its other fields. */
@@ -26,7 +26,7 @@ const fieldsMax = 2 * itemsMax;
 type Fields = URLSearchParams;
 
 /**
- * The Google Reader API as clients of today speak it, below `/greader`. The name is anything, the
+ * The Google Reader API as present clients use it, below `/greader`. Any name is accepted, the
  * password is the user's key; articles come newest first.
  */
 export const greaderRoutes: FastifyPluginAsync<Options> = async (app, options) => {
@@ -118,7 +118,7 @@ export const greaderRoutes: FastifyPluginAsync<Options> = async (app, options) =
 
 type Work = (fields: Fields, asker: Asker) => Promise<unknown>;
 
-/** The user of a request, and what is looked up for them. */
+/** A request of one user, with the look-ups that routes need. */
 interface Asker {
   readonly user: User;
   readonly signal: AbortSignal;
@@ -187,7 +187,7 @@ function numberOf(id: string): bigint {
   return Buffer.from(id, 'base64url').readBigUInt64BE(0);
 }
 
-/** The beginning of the id that an item's number was made of. */
+/** The beginning of the article's id that an item's number was made of. */
 function prefixOf(item: string): string {
   const isLong = item.startsWith(itemPrefix);
   const digits = isLong ? item.slice(itemPrefix.length) : item;
@@ -202,7 +202,7 @@ function prefixOf(item: string): string {
   return bytes.toString('base64url').slice(0, 10);
 }
 
-/** The stream that a change is made to: without a name it would be all articles. */
+/** The stream to change; throws without a name, which would mean all articles. */
 function namedStream(fields: Fields): string {
   const name = fields.get('s') ?? '';
   if (name === '') throw rankerError('INPUT_INVALID', 's: must name a stream');

@@ -3,7 +3,7 @@ import { rankerError } from '../errors.ts';
 
 export const ndjsonType = 'application/x-ndjson';
 
-/** Takes a JSON value a line as `{ items: […] }` in the routes of this scope. */
+/** Parses bodies with a JSON value per line as `{ items: […] }` in the routes of this scope. */
 export function ndjsonBodies(app: FastifyInstance): void {
   app.addContentTypeParser(ndjsonType, { parseAs: 'string' }, (_request, text, done) => {
     const items: unknown[] = [];

@@ -12,7 +12,7 @@ interface RankBatch extends Pick<RankerContext, 'ranking' | 'clock'> {
   readonly signal: AbortSignal;
 }
 
-/** The number of articles of a batch that are worked on before their lines are wanted. */
+/** Articles of a batch that are worked on ahead of the reader of the lines. */
 const aheadMax = 8;
 
 /** A line of JSON for each article, in order; a failure is an error in its own line. */
@@ -30,7 +30,7 @@ export async function* rankLines(batch: RankBatch): AsyncGenerator<string> {
       yield (await ahead.shift()) as string;
     }
   } finally {
-    // Nobody reads on: what was begun ahead is given up.
+    // If the client has left, articles that were begun ahead are cancelled.
     ended.abort();
   }
 }

@@ -44,10 +44,10 @@ export const rankRoutes: FastifyPluginAsync<RankerContext> = async (app, options
     async (request) => one(request, { url: request.query.url }, request.query.explain),
   );
 
-  /** A line for each article, in order, at the pace of who reads them. */
+  /** A line for each article, in order, as fast as the client reads them. */
   const many = async (request: FastifyRequest, reply: FastifyReply, items: readonly Item[]) => {
     const { signal } = request.permit;
-    // Beside its place among the requests: a few batches must not take all workers.
+    // A second permit besides that of the request: a few batches must not take all workers.
     const place = await lanes.batches.enter({ signal });
     const batch = { ...options, signal, items, userId: request.rankerUser.id };
     const lines = Readable.from(rankLines(batch), { objectMode: false });

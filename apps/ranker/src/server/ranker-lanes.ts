@@ -1,18 +1,18 @@
 import { type Clock, Lane } from 'spillway';
 
-/** One for each kind of request; all share the permits of the process. */
+/** Lanes by kind of request; all share the permits of the process. */
 export interface RankerLanes {
   readonly process: Lane;
   readonly rank: Lane;
-  /** Of judgements, which must get in whatever else goes on. */
+  /** Lane of ratings, with guaranteed permits under any load. */
   readonly corrections: Lane;
-  /** Of many articles in one request. */
+  /** Lane of requests with many articles. */
   readonly batches: Lane;
-  /** Of what runs to its end in the request: fetching, importing, evaluating. */
+  /** Lane of long work that a request waits for: fetching, importing, evaluating. */
   readonly long: Lane;
-  /** Of pictures from elsewhere, whose servers may be slow. */
+  /** Lane of pictures from other servers, which may be slow. */
   readonly images: Lane;
-  /** Of everything else. */
+  /** Lane of everything else. */
   readonly read: Lane;
 }
 
@@ -20,7 +20,7 @@ const readMs = 20_000;
 const imageMs = 40_000;
 const longMs = 600_000;
 
-/** Nobody who only asks can take the permits of who judges. */
+/** Makes the lanes; requests that only read cannot take the permits of ratings. */
 export function rankerLanes(clock: Clock, rankMs: number): RankerLanes {
   const process = new Lane({
     name: 'process',

@@ -97,7 +97,7 @@ function testCell(record: RunRecord): Html {
   const threads = args.threads > 1 && ` × ${args.threads}`;
   return html`<span class="nowrap">${tag(kindOf(record))}
 <span class="mono small">${args.tc}${threads}</span></span>
-<span class="second">${ruleText(args)}</span>`;
+<span class="second nowrap">${ruleText(args)}</span>`;
 }
 
 /** The progress of a run: its LLR between the bounds, or the share of its games. */
