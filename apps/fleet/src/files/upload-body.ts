@@ -32,14 +32,26 @@ export class UploadBody {
   #key: number[] | undefined;
   #isGamesNext = false;
   #hasGames = false;
+  #before: unknown;
   readonly #games = new Base64Pieces();
+
+  /**
+   * The fields in front of the games, with an empty `pgn`; undefined until the games begin. Fields
+   * behind the games may still replace them.
+   */
+  get before(): unknown {
+    return this.#before;
+  }
 
   /** The reason why the games cannot be used; undefined if they can. */
   get gamesFault(): string | undefined {
     return this.#hasGames ? this.#games.fault : undefined;
   }
 
-  /** Takes the next piece of the body, gives the bytes of games in it. */
+  /**
+   * Takes the next piece of the body, gives the bytes of games in it; throws `REQUEST_REFUSED` if
+   * what stands in front of the games is not JSON.
+   */
   take(chunk: Buffer): Buffer[] {
     const found: Buffer[] = [];
     for (let at = 0; at < chunk.length; ) {
@@ -51,8 +63,12 @@ export class UploadBody {
   /** Gives the rest of the body, without the games; throws `REQUEST_REFUSED` if it is not JSON. */
   end(): unknown {
     if (this.#hasGames) this.#games.end();
+    return this.#parse('');
+  }
+
+  #parse(end: string): unknown {
     try {
-      return JSON.parse(Buffer.concat(this.#rest).toString());
+      return JSON.parse(Buffer.concat(this.#rest).toString() + end);
     } catch {
       throw fleetError('REQUEST_REFUSED', 'request is not json encoded');
     }
@@ -80,6 +96,7 @@ export class UploadBody {
     }
     // A copy: the chunk may be far larger than what is kept of it.
     this.#rest.push(Uint8Array.prototype.slice.call(chunk, start, at));
+    if (this.#place === 'games') this.#before = this.#parse('"}');
     return at;
   }
 
