@@ -20,7 +20,8 @@ const gamesKey = 'pgn';
  * `"pgn":` counts in the outermost object only; its second value is refused.
  */
 export class UploadBody {
-  readonly #rest: Uint8Array[] = [];
+  /** One buffer that grows: a list of pieces would cost far more, if each had a single byte. */
+  #rest = Buffer.alloc(4_096);
   #restBytes = 0;
   #depth = 0;
   #isObject = false;
@@ -68,7 +69,7 @@ export class UploadBody {
 
   #parse(end: string): unknown {
     try {
-      return JSON.parse(Buffer.concat(this.#rest).toString() + end);
+      return JSON.parse(this.#rest.toString('utf8', 0, this.#restBytes) + end);
     } catch {
       throw fleetError('REQUEST_REFUSED', 'request is not json encoded');
     }
@@ -90,14 +91,23 @@ export class UploadBody {
       this.#step(chunk[at] as number);
       at += 1;
     }
-    this.#restBytes += at - start;
-    if (this.#restBytes > restBytesMax) {
-      throw fleetError('REQUEST_TOO_LARGE', `more than ${restBytesMax} bytes besides the games`);
-    }
-    // A copy: the chunk may be far larger than what is kept of it.
-    this.#rest.push(Uint8Array.prototype.slice.call(chunk, start, at));
+    this.#keep(chunk.subarray(start, at));
     if (this.#place === 'games') this.#before = this.#parse('"}');
     return at;
+  }
+
+  #keep(bytes: Buffer): void {
+    const total = this.#restBytes + bytes.length;
+    if (total > restBytesMax) {
+      throw fleetError('REQUEST_TOO_LARGE', `more than ${restBytesMax} bytes besides the games`);
+    }
+    if (total > this.#rest.length) {
+      const larger = Buffer.alloc(Math.min(2 * total, restBytesMax));
+      this.#rest.copy(larger, 0, 0, this.#restBytes);
+      this.#rest = larger;
+    }
+    bytes.copy(this.#rest, this.#restBytes);
+    this.#restBytes = total;
   }
 
   #step(byte: number): void {
