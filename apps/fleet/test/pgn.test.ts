@@ -1,6 +1,7 @@
 // Slow: each case opens a whole fleet.
 
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readdir, utimes, writeFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
@@ -176,6 +177,40 @@ describe('the games of a task', () => {
       assert.equal(typeof json.duration, 'number');
     }
     assert.equal((await get(pgnUrl(3))).status, 404);
+  });
+
+  it('are refused before they are sent, from whoever has no right password', async () => {
+    const task = tasks[3] as TaskBody;
+    const begin = (fields: object) => {
+      const asked = request(url('upload_pgn'), { method: 'POST', agent: false });
+      asked.on('error', () => {});
+      asked.write(`${JSON.stringify({ ...fields, message: '' }).slice(0, -1)},"pgn":"AAAA`);
+      return asked;
+    };
+    for (const change of [{ password: 'wrong' }, { worker_info: { username: 'nobody' } }]) {
+      const asked = begin({ ...task, ...change });
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+      const { error, duration } = JSON.parse(Buffer.concat(await answer.toArray()).toString());
+      assert.equal(answer.statusCode, 401);
+      assert.equal(error, '/api/upload_pgn: Invalid username or password.');
+      assert.equal(typeof duration, 'number');
+      asked.destroy();
+    }
+  });
+
+  it('may come before the password if they are few', async () => {
+    const { password, ...rest } = tasks[6] as TaskBody;
+    const pgn = (zip: Buffer) => ({ ...rest, pgn: zip.toString('base64'), message: '', password });
+    assert.equal((await site.ask('upload_pgn', pgn(games(6)))).status, 200);
+    assert.deepEqual((await get(pgnUrl(6))).body, games(6));
+    const wrong = await site.ask('upload_pgn', { ...pgn(games(6)), password: 'wrong' });
+    assert.equal(wrong.status, 401);
+    const { status, json } = await site.ask('upload_pgn', pgn(randomBytes(9 * 2 ** 20)));
+    assert.equal(status, 413);
+    assert.match(json.error, /^\/api\/upload_pgn: more than 8388608 bytes .*: send it first$/);
+    const many = randomBytes(9 * 2 ** 20);
+    const usual = await upload(tasks[6] as TaskBody, gzipSync(many, { level: 0 }));
+    assert.equal(usual.status, 200, 'workers send the games last');
   });
 
   it('are kept when the server begins again, and what it left half written is not', async () => {

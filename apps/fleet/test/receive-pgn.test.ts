@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readdir } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -17,6 +17,7 @@ import { Gate, Lane, systemClock, wallClock } from 'spillway';
 import { cannotMount, mountSmallDisk } from 'spillway-fixtures/mount';
 import { createServer, uploads } from 'spillway-http';
 import { Database } from 'spillway-sql';
+import { fleetError } from '../src/errors.ts';
 import { sweepDrafts } from '../src/files/draft-file.ts';
 import { Pgns, type ReceivePgnOptions, receivePgn } from '../src/files/pgns.ts';
 import type { FleetSchema } from '../src/storage/fleet-schema.ts';
@@ -47,8 +48,11 @@ async function open(
     await scope.register(uploads);
     scope.post('/', async (http) => {
       const admit = async () => task;
-      const usual = { checks, bodyBytesMax: 200_000_000, textBytesMax: 400_000_000 };
-      await receivePgn(http, { games, ...usual, admit, ...limits }, http.permit.signal);
+      const authenticate = async () => true;
+      const strangers = few(1);
+      const most = { bodyBytesMax: 200_000_000, textBytesMax: 400_000_000, strangerBytesMax: 1 };
+      const usual = { games, checks, strangers, ...most, authenticate, admit };
+      await receivePgn(http, { ...usual, ...limits }, http.permit.signal);
       return {};
     });
   };
@@ -66,6 +70,26 @@ async function send(url: string, body: AsyncIterable<string> | Iterable<string>)
   await answer.toArray();
   await sent;
   return answer.statusCode;
+}
+
+function few(fixed: number): Lane {
+  return new Lane({ name: 'few', limit: { fixed }, queueMax: 0, deadlineMs: 600_000 });
+}
+
+/** Sends the beginning of a body, and no end. */
+function begin(stack: AsyncDisposableStack, url: string, start: string) {
+  const socket = request(url, { method: 'POST', agent: false });
+  stack.defer(() => {
+    socket.destroy();
+  });
+  const answer = once(socket, 'response').then(([said]: IncomingMessage[]) => {
+    said?.resume();
+    return said as IncomingMessage;
+  });
+  answer.catch(() => {});
+  socket.on('error', () => {});
+  socket.write(start);
+  return { socket, answer };
 }
 
 function* bodyOf(zip: Buffer): Generator<string> {
@@ -127,6 +151,51 @@ describe('receiving games', () => {
     while ((await readdir(pgns)).length === 0) await new Promise(setImmediate);
     asked.destroy();
     while ((await readdir(pgns)).length > 0) await new Promise(setImmediate);
+  });
+
+  it('asks who sends them, by the fields in front of them, before it stores any', async () => {
+    await using stack = new AsyncDisposableStack();
+    const asked: unknown[] = [];
+    const authenticate = async (fields: unknown) => {
+      asked.push(fields, await readFiles());
+      throw fleetError('ACCESS_REFUSED', 'not you');
+    };
+    const { url, pgns } = await open(stack, { authenticate });
+    const readFiles = async () => {
+      const names = await readdir(pgns);
+      return Promise.all(names.map(async (name) => (await stat(join(pgns, name))).size));
+    };
+    const { answer, socket } = begin(stack, url, '{"a":"\\"","b":[{}],"pgn" : "AAAA');
+    assert.equal((await answer).statusCode, 401);
+    assert.deepEqual(asked, [{ a: '"', b: [{}], pgn: '' }, [0]]);
+    socket.destroy();
+    const broken = begin(stack, url, '{"a":}{"pgn":"AAAA');
+    assert.equal((await broken.answer).statusCode, 400);
+    assert.equal(asked.length, 2);
+  });
+
+  it('takes few bytes from few senders before it knows who they are', async () => {
+    await using stack = new AsyncDisposableStack();
+    const strangers = few(2);
+    let known = false;
+    const authenticate = async () => known;
+    const strangerBytesMax = 100_000;
+    const limits = { strangers, strangerBytesMax, authenticate };
+    const { url, pgns } = await open(stack, limits);
+    assert.equal(await send(url, bodyOf(gzipSync(randomBytes(60_000)))), 200);
+    assert.equal(await send(url, bodyOf(gzipSync(randomBytes(110_000)))), 413);
+    const start = `{"pgn":"${randomBytes(60_000).toString('base64')}`;
+    const begun = [begin(stack, url, start), begin(stack, url, start)];
+    while (strangers.stats.inside < 2) await new Promise(setImmediate);
+    const third = await begin(stack, url, start).answer;
+    assert.deepEqual([third.statusCode, Number(third.headers['retry-after']) > 0], [503, true]);
+    known = true;
+    assert.equal(await send(url, bodyOf(gzipSync(randomBytes(110_000)))), 200);
+    known = false;
+    for (const { socket } of begun) socket.destroy();
+    while (strangers.stats.inside > 0) await new Promise(setImmediate);
+    assert.deepEqual(await readdir(pgns), [task.run_id]);
+    assert.equal(await send(url, bodyOf(gzipSync(randomBytes(60_000)))), 200);
   });
 
   it('takes 100 MB with a few of them in memory', async () => {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { blockWorker, unblockWorker } from '../src/world/manage.ts';
+import { EmptyTasks } from '../src/world/empty-tasks.ts';
+import { blockWorker, stopByUser, unblockWorker } from '../src/world/manage.ts';
+import type { StoredWorkerInfo } from '../src/world/records.ts';
 import { archFilter, demoUsername, wrap } from '../src/world/request-task.ts';
 import { failTask } from '../src/world/update-task.ts';
 import {
@@ -134,6 +136,95 @@ describe('requestTask', () => {
     assert.ok('run' in ask(4, 'b'));
     failTask(scene.fleet, scene.fleet.activeTask('tester-8cores-000001') as never, 'gone');
     assert.ok('run' in ask(3, 'a'));
+  });
+});
+
+describe('tasks that end without a game', () => {
+  /** Asks until it is refused, or so many times; gives the refusal. */
+  const loop = (scene: Scene, max: number, who: (n: number) => Partial<StoredWorkerInfo>) => {
+    for (let n = 0; n < max; n += 1) {
+      const { reply } = scene.ask(who(n), 2);
+      if ('error' in reply) return reply;
+    }
+    return undefined;
+  };
+  const same = () => ({});
+
+  it('are so many for each machine of a user at an address, whatever its workers say', async () => {
+    const scene = new Scene();
+    const run = scene.run(sprtArgs(1));
+    const refused = loop(scene, 1_000, same);
+    assert.deepEqual(Object.keys(refused ?? {}), ['task_waiting', 'error']);
+    assert.match(refused?.error ?? '', /32 tasks of tester at 10\.0\.0\.1 ended without a game/);
+    assert.equal(run.tasks.length, 33);
+    const inventive = (n: number) => ({ unique_key: uniqueKey(n), concurrency: 1 + n });
+    assert.ok(loop(scene, 1, inventive) !== undefined);
+    const other = scene.ask({ username: 'other' }, 2).reply;
+    assert.ok('run' in other);
+    failTask(scene.fleet, scene.taskOf(other), 'gone');
+    assert.ok('run' in scene.ask({ remote_addr: '10.0.0.2', unique_key: uniqueKey(2) }, 2).reply);
+    await scene.clock.advance(3_600_000);
+    assert.ok(loop(scene, 1_000, same) !== undefined);
+    assert.ok(run.tasks.length > 40 && run.tasks.length < 70, `${run.tasks.length}`);
+    assertInOrder(run);
+  });
+
+  it('are so many for all addresses of a user together', () => {
+    const scene = new Scene();
+    const run = scene.run(sprtArgs(1));
+    const refused = loop(scene, 10_000, (n) => ({ remote_addr: `10.0.${n >> 8}.${n & 255}` }));
+    assert.match(refused?.error ?? '', /2048 tasks of tester ended/);
+    assert.equal(run.tasks.length, 2_049);
+  });
+
+  it('count wherever they end, except with their run', () => {
+    const scene = new Scene();
+    const first = scene.run({ ...sprtArgs(1), priority: 1 });
+    for (let n = 0; n < 40; n += 1) {
+      const task = scene.task();
+      scene.update(task, draws(2));
+      failTask(scene.fleet, task, 'after one pair');
+    }
+    const many = Array.from({ length: 40 }, (_, n) => scene.task({ unique_key: uniqueKey(n) }));
+    stopByUser(scene.fleet, first, 'boss', 'enough');
+    assert.deepEqual(
+      many.filter(({ active }) => active),
+      [],
+    );
+    scene.run();
+    for (let n = 0; n < 32; n += 1) failTask(scene.fleet, scene.task(), 'at once');
+    assert.match(loop(scene, 1, same)?.error ?? '', /without a game/);
+  });
+
+  it('are never too many of workers that wait as the official one does', async () => {
+    const scene = new Scene();
+    scene.run(sprtArgs(1));
+    const machines = 16;
+    let failures = 0;
+    const start = (n: number) => {
+      let pauseMs = 15_000;
+      const turn = (): void => {
+        const { reply } = scene.ask({ unique_key: uniqueKey(n) }, machines);
+        assert.ok('run' in reply, JSON.stringify(reply));
+        failTask(scene.fleet, scene.taskOf(reply), 'cannot build');
+        failures += 1;
+        scene.clock.after(pauseMs, turn);
+        pauseMs = Math.min(900_000, 2 * pauseMs);
+      };
+      turn();
+    };
+    for (let n = 0; n < machines; n += 1) start(n);
+    await scene.clock.advance(24 * 3_600_000);
+    assert.ok(failures > 90 * machines);
+  });
+
+  it('are forgotten in time, also when the clock was set back', () => {
+    const tasks = new EmptyTasks();
+    const sender = { username: 'tester', remote_addr: '10.0.0.1' };
+    const hour = 3_600_000;
+    for (let n = 0; n < 16; n += 1) tasks.add(sender, 5 * hour);
+    for (const now of [5 * hour, 0]) assert.ok(tasks.refusal(sender, 1, now) !== undefined);
+    assert.equal(tasks.refusal(sender, 1, hour), undefined);
   });
 });
 

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { seededRandom } from 'spillway';
 import { UploadBody } from '../src/files/upload-body.ts';
 
@@ -73,6 +75,28 @@ describe('the body of an upload', () => {
       }
     }
     assert.equal(read('{"pgn":""}').fault, undefined);
+  });
+
+  it('holds no more memory if it comes byte by byte', () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const held = (): number => {
+      collect();
+      const { heapUsed, arrayBuffers } = process.memoryUsage();
+      return heapUsed + arrayBuffers;
+    };
+    const uploads = Array.from({ length: 2 }, () => new UploadBody());
+    const before = held();
+    const byte = Buffer.from(' ');
+    for (const upload of uploads) {
+      for (let at = 0; at < 1_000_000; at += 1) upload.take(byte);
+    }
+    const more = held() - before;
+    assert.ok(more < 10_000_000, `${more} bytes`);
+    for (const upload of uploads) {
+      upload.take(Buffer.from('{"a":1}'));
+      assert.deepEqual(upload.end(), { a: 1 });
+    }
   });
 
   it('refuses what is no JSON, has games twice, or is long besides them', () => {

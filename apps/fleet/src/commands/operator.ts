@@ -8,23 +8,23 @@ import { operatorPath } from '../server/operator-api.ts';
 import type { Settings } from '../settings.ts';
 import { checkNewDatabase, demandUsedDatabase } from './used-database.ts';
 
-/** Does what a command asks for, wherever that can be done without two deciding at once. */
+/** Runs operations for a command, in the running server or, if there is none, in this process. */
 export interface Operator extends AsyncDisposable {
   call(name: string, input: object): Promise<unknown>;
 }
 
-/** Lease of a server that crashed, in milliseconds: a new claim waits until it has run out. */
+/** Length of a lease, in milliseconds: after a crash, a new claim waits until it has expired. */
 export const leaseMs = 5_000;
 const answerMsMax = 30_000;
-/** A server that has not answered by then is gone, or not well. */
+/** A server that does not answer within this time, in milliseconds, counts as not running. */
 const pingMsMax = 5_000;
 /** The longest wait, in milliseconds, for another command that works on the same database. */
 const lockMsMax = 5_000;
 
 /**
- * A running server is asked to do it, since it has the world in memory. If none answers, the
- * command becomes the primary itself for as long as it takes, so that none can start meanwhile.
- * A reader makes no database where there is none.
+ * Opens the running server as the operator, because only it has the world in memory. If no server
+ * answers, this process is the primary until the operator is disposed, so that no server decides
+ * meanwhile. A reader does not create a missing database.
  */
 export async function openOperator(settings: Settings, isReader = false): Promise<Operator> {
   const socket = operatorSocket(settings.data);
@@ -42,7 +42,7 @@ async function askServer(socket: string, name: string, input: object): Promise<u
   const { status, text } = await askOperator({ socket, path, body: input, signal });
   const answer = JSON.parse(text) as Answer;
   if (answer.ok) return answer.value;
-  const { code = 'UNEXPECTED', message = `it answered ${status}` } = answer.error ?? {};
+  const { code = 'UNEXPECTED', message = `the server answered ${status}` } = answer.error ?? {};
   throw new SpillwayError({ code, status, retryable: false }, message);
 }
 
@@ -52,7 +52,7 @@ interface Answer {
   readonly error?: { readonly code?: string; readonly message?: string };
 }
 
-/** Makes the command itself the primary. */
+/** Makes this process the primary. */
 async function openLocal(settings: Settings, isReader: boolean): Promise<Operator> {
   await using parts = new AsyncDisposableStack();
   const context = await openHere(settings, isReader, parts);
@@ -74,7 +74,7 @@ async function openLocal(settings: Settings, isReader: boolean): Promise<Operato
   };
 }
 
-/** Opens the parts of a fleet without starting them: nothing is fetched, and no job runs. */
+/** Opens the parts of a fleet without starting them: they fetch nothing and run no job. */
 async function openHere(
   settings: Settings,
   isReader: boolean,
@@ -90,7 +90,7 @@ async function openHere(
   return context;
 }
 
-/** Works with the nets beside a running server, which has nothing about them in memory. */
+/** Works on the nets even beside a running server, which keeps nothing about them in memory. */
 export async function withNets<T>(
   settings: Settings,
   isReader: boolean,

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import type { FastifyRequest } from 'fastify';
-import type { Gate } from 'spillway';
+import type { Gate, Lane } from 'spillway';
 import { check } from 'spillway/internal';
 import type { Piece } from 'spillway-http';
 import { fleetError } from '../errors.ts';
@@ -200,6 +200,15 @@ export interface ReceivePgnOptions {
   /** The most that may come out of the gzip, in bytes. */
   readonly textBytesMax: number;
   /**
+   * Authenticates the sender by the fields in front of the games. False if they do not name one;
+   * throws if the password is wrong.
+   */
+  readonly authenticate: (fields: unknown, signal: AbortSignal) => Promise<boolean>;
+  /** Bounds how many uploads at once have their games in front of the password. */
+  readonly strangers: Lane;
+  /** The most games, in bytes, that such an upload may have. */
+  readonly strangerBytesMax: number;
+  /**
    * Makes all other checks of a request, whose `pgn` is empty if the body has one. Throws, or gives
    * the task that the games belong to.
    */
@@ -212,6 +221,9 @@ export interface ReceivePgnOptions {
 /**
  * Takes the games of a task, in constant memory; they are durable when this resolves. The route
  * must leave its body unread, as `uploads` does.
+ *
+ * Senders that are not authenticated fill at most `strangers` times `strangerBytesMax` of the disk.
+ * Official workers send the password first, so none of these limits applies to them.
  */
 export async function receivePgn(
   request: FastifyRequest,
@@ -221,9 +233,17 @@ export async function receivePgn(
   const { games, textBytesMax, admit } = options;
   const { body } = request;
   check(body instanceof Readable, 'body', 'unparsed: register `uploads` in its scope', body);
+  // Declared before the draft, so that the place is given back after the draft was removed.
+  using place = new DisposableStack();
   await using draft = await games.draft();
   const upload = new UploadBody();
-  await drain(body, upload, draft, options.bodyBytesMax, signal);
+  /** Gives the most bytes of games that the sender may store. */
+  const gamesBytesMax = async () => {
+    if (await options.authenticate(upload.before, signal)) return Infinity;
+    place.use(await options.strangers.enter({ signal }));
+    return options.strangerBytesMax;
+  };
+  await drain(body, upload, { draft, gamesBytesMax, bytesMax: options.bodyBytesMax }, signal);
   const task = await admit(upload.end(), signal);
   if (upload.gamesFault !== undefined) throw fleetError('REQUEST_REFUSED', upload.gamesFault);
   using _permit = await options.checks.enter({ signal });
@@ -231,22 +251,38 @@ export async function receivePgn(
   await games.put(task, draft);
 }
 
+interface DrainOptions {
+  readonly draft: DraftFile;
+  /** The longest body, in bytes. */
+  readonly bytesMax: number;
+  /** The most games, in bytes; called when they begin, before any is stored. */
+  readonly gamesBytesMax: () => Promise<number>;
+}
+
 async function drain(
   body: Readable,
   upload: UploadBody,
-  draft: DraftFile,
-  bytesMax: number,
+  { draft, bytesMax, gamesBytesMax }: DrainOptions,
   signal: AbortSignal,
 ): Promise<void> {
   // Not destroyed when this fails: that would cut the connection before the answer.
   const chunks = body.iterator({ destroyOnReturn: false });
   let bytes = 0;
+  let draftBytesMax: number | undefined;
   for await (const chunk of chunks as AsyncIterable<Buffer>) {
     signal.throwIfAborted();
     bytes += chunk.length;
     if (bytes > bytesMax) {
       throw fleetError('REQUEST_TOO_LARGE', `the body may have ${bytesMax} bytes at most`);
     }
-    for (const games of upload.take(chunk)) await draft.write(games);
+    const found = upload.take(chunk);
+    if (upload.before !== undefined) draftBytesMax ??= await gamesBytesMax();
+    for (const games of found) {
+      if (draft.bytes + games.length > (draftBytesMax ?? 0)) {
+        const why = `more than ${draftBytesMax} bytes of games in front of the password`;
+        throw fleetError('REQUEST_TOO_LARGE', `${why}: send it first`);
+      }
+      await draft.write(games);
+    }
   }
 }

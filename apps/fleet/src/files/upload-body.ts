@@ -20,7 +20,8 @@ const gamesKey = 'pgn';
  * `"pgn":` counts in the outermost object only; its second value is refused.
  */
 export class UploadBody {
-  readonly #rest: Uint8Array[] = [];
+  /** One buffer that grows: a list of pieces would cost far more, if each had a single byte. */
+  #rest = Buffer.alloc(4_096);
   #restBytes = 0;
   #depth = 0;
   #isObject = false;
@@ -32,14 +33,26 @@ export class UploadBody {
   #key: number[] | undefined;
   #isGamesNext = false;
   #hasGames = false;
+  #before: unknown;
   readonly #games = new Base64Pieces();
+
+  /**
+   * The fields in front of the games, with an empty `pgn`; undefined until the games begin. Fields
+   * behind the games may still replace them.
+   */
+  get before(): unknown {
+    return this.#before;
+  }
 
   /** The reason why the games cannot be used; undefined if they can. */
   get gamesFault(): string | undefined {
     return this.#hasGames ? this.#games.fault : undefined;
   }
 
-  /** Takes the next piece of the body, gives the bytes of games in it. */
+  /**
+   * Takes the next piece of the body, gives the bytes of games in it; throws `REQUEST_REFUSED` if
+   * what stands in front of the games is not JSON.
+   */
   take(chunk: Buffer): Buffer[] {
     const found: Buffer[] = [];
     for (let at = 0; at < chunk.length; ) {
@@ -51,8 +64,12 @@ export class UploadBody {
   /** Gives the rest of the body, without the games; throws `REQUEST_REFUSED` if it is not JSON. */
   end(): unknown {
     if (this.#hasGames) this.#games.end();
+    return this.#parse('');
+  }
+
+  #parse(end: string): unknown {
     try {
-      return JSON.parse(Buffer.concat(this.#rest).toString());
+      return JSON.parse(this.#rest.toString('utf8', 0, this.#restBytes) + end);
     } catch {
       throw fleetError('REQUEST_REFUSED', 'request is not json encoded');
     }
@@ -74,13 +91,23 @@ export class UploadBody {
       this.#step(chunk[at] as number);
       at += 1;
     }
-    this.#restBytes += at - start;
-    if (this.#restBytes > restBytesMax) {
+    this.#keep(chunk.subarray(start, at));
+    if (this.#place === 'games') this.#before = this.#parse('"}');
+    return at;
+  }
+
+  #keep(bytes: Buffer): void {
+    const total = this.#restBytes + bytes.length;
+    if (total > restBytesMax) {
       throw fleetError('REQUEST_TOO_LARGE', `more than ${restBytesMax} bytes besides the games`);
     }
-    // A copy: the chunk may be far larger than what is kept of it.
-    this.#rest.push(Uint8Array.prototype.slice.call(chunk, start, at));
-    return at;
+    if (total > this.#rest.length) {
+      const larger = Buffer.alloc(Math.min(2 * total, restBytesMax));
+      this.#rest.copy(larger, 0, 0, this.#restBytes);
+      this.#rest = larger;
+    }
+    bytes.copy(this.#rest, this.#restBytes);
+    this.#restBytes = total;
   }
 
   #step(byte: number): void {

@@ -25,7 +25,7 @@ import { type FieldErrors, isApprover, type PageSession, type Shown, type Visit 
 
 const idleMs = 5 * 86_400_000;
 
-/** Profiles and the management of users. */
+/** Pages of a user's profile and of user management. */
 export const peoplePages: Pages = {
   '/user_management': { for: 'approver', noStore: true, get: managementPage },
   '/user_management/pending_count': {
@@ -103,7 +103,7 @@ async function managementPage(visit: Visit): Promise<Shown> {
     order: ['registered', true],
     search: { name: 'q', label: 'Name or e-mail', more: hiddenFields({ group }) },
     text: ({ username, email }) => `${username} ${email}`,
-    nothing: group === 'pending' ? 'Nobody waits for an approval.' : 'There is no such user.',
+    nothing: group === 'pending' ? 'No account waits for approval.' : 'There is no such user.',
   });
 }
 
@@ -127,7 +127,7 @@ function mailLink({ email }: User): Html | string {
   return email === '' ? '–' : html`<a href="${mailTo(email)}">${email}</a>`;
 }
 
-/** The address of a letter. What a user wrote as an address sets no other field of it. */
+/** A `mailto:` link. The address is escaped, so it cannot set other fields of the message. */
 export function mailTo(email: string, fields: Readonly<Record<string, string>> = {}): string {
   const query = Object.entries(fields).map(([name, text]) => `${name}=${encodeURIComponent(text)}`);
   const to = encodeURIComponent(email).replace('%40', '@');
@@ -162,8 +162,8 @@ function profilePage(visit: Visit, user: User, errors: FieldErrors = {}): Shown 
     hidden: { user: username },
     fields: [
       ...fieldsOf(fields, { email: { type: 'email' }, tests_repo: {} }),
-      ...newPassword('New password, if you want one', 'The new password again'),
-      { ...secret, name: 'old_password', label: 'Your password now' },
+      ...newPassword('New password (optional)', 'Repeat the new password'),
+      { ...secret, name: 'old_password', label: 'Current password' },
     ],
     values: { email, tests_repo, ...visit.form },
     errors,
@@ -197,7 +197,7 @@ async function changeProfile(visit: Visit) {
   }
   if (faults !== undefined) return profilePage(visit, user, faults);
   const changed = password === '' ? undefined : await users.find(username);
-  // The new password ends all sessions but this one.
+  // A new password ends all sessions. This one goes on.
   if (changed) sessionOf<PageSession>(visit.request).set('mark', passwordMark(changed));
   return visit.goTo('/user', 'Your profile was changed.');
 }
@@ -212,7 +212,7 @@ ${hiddenFields({ user: username, [name]: value })}${button({ label, danger })}</
   const actions = user.pending
     ? [ask('pending', '0', 'Accept'), ask('pending', '1', 'Reject and remove', true)]
     : [user.blocked ? ask('blocked', '0', 'Unblock') : ask('blocked', '1', 'Block', true)];
-  actions.push(ask('link', '1', 'Make a link for a new password'));
+  actions.push(ask('link', '1', 'Create a password link'));
   const more = facts([
     ['E-mail', mailLink(user)],
     ['Repository', user.tests_repo || '–'],
@@ -236,12 +236,12 @@ function linkCard({ link, expires }: PasswordLink, { username, email }: User): H
     subject: `Your account ${username}`,
     body: `Choose a new password here, until ${expires.slice(0, 10)}:\n${link}\n`,
   });
-  const send = email !== '' && button({ label: 'Write a letter with it', href });
+  const send = email !== '' && button({ label: 'Send it by e-mail', href });
   const body = html`<div class="stack"><p>Send this link to ${username}. It works once, until
 ${expires.slice(0, 10)}, and is shown only now.</p>${copyable('password-link', link)}${
     send && html`<div class="row">${send}</div>`
   }</div>`;
-  return card({ id: 'link', title: 'A link for a new password', body });
+  return card({ id: 'link', title: 'Password link', body });
 }
 
 /** Accepts, rejects, blocks or unblocks a user, or makes a link for a new password. */
@@ -263,6 +263,6 @@ async function decide(visit: Visit, user: User) {
   if (pending === '1') return run('user-reject', {}, back, 'was removed');
   if (blocked === undefined) return visit.goTo(`/user/${username}`);
   const isBlocked = blocked === '1';
-  const done = isBlocked ? 'is blocked' : 'is not blocked any more';
+  const done = isBlocked ? 'is blocked' : 'is no longer blocked';
   return run('user-block', { blocked: isBlocked }, `/user/${username}`, done);
 }

@@ -28,15 +28,15 @@ const bounds: NonNullable<FormField['choices']> = [
   ['0,2', 'Standard, short: 0 to 2'],
   ['0.5,2.5', 'Standard, long: 0.5 to 2.5'],
   ['-1.75,0.25', 'No regression: −1.75 to 0.25'],
-  ['custom', 'As below'],
+  ['custom', 'Custom: as entered below'],
 ];
 const stopRules: NonNullable<FormField['choices']> = [
-  ['sprt', 'Until it is clear (SPRT)'],
-  ['games', 'A number of games'],
-  ['spsa', 'Tune parameters (SPSA)'],
+  ['sprt', 'Sequential test (SPRT)'],
+  ['games', 'Fixed number of games'],
+  ['spsa', 'Parameter tuning (SPSA)'],
 ];
 
-/** All fields of a run that the form has, with the names that they have in fishtest. */
+/** The form's fields of a run, with their names in fishtest. */
 const looks: Looks = {
   tests_repo: { name: 'tests-repo', type: 'url', wide: true },
   new_tag: { name: 'test-branch', required: true },
@@ -49,7 +49,7 @@ const looks: Looks = {
   base_nets: { name: 'base-nets' },
   new_options: { name: 'new-options' },
   base_options: { name: 'base-options' },
-  info: { name: 'run-info', rows: 3, hint: 'What is it, and why?' },
+  info: { name: 'run-info', rows: 3, hint: 'What does the change do, and why?' },
   num_games: { name: 'num-games' },
   'sprt.elo_model': { name: 'elo_model', choices: choicesOf('', eloModels) },
   'sprt.elo0': { name: 'sprt_elo0' },
@@ -74,7 +74,7 @@ const looks: Looks = {
   msg_base: {},
   rescheduled_from: {},
 };
-/** With GitHub, faults of these fields are shown at the field that they are looked up by. */
+/** With GitHub, the server looks these fields up by another one, which then shows their faults. */
 const found: Readonly<Record<string, string>> = {
   resolved_new: 'new_tag',
   resolved_base: 'base_tag',
@@ -114,7 +114,7 @@ export const submitPages: Pages = {
   },
 };
 
-/** The run that a form asks for, as the operation takes it; empty fields are left out. */
+/** Turns a submitted form into the input of the operation `run-add`, without empty fields. */
 function submissionOf(form: QueryTexts): object {
   const rule = stopRules.find(([name]) => name === form.stop_rule)?.[0] ?? 'sprt';
   const [elo0, elo1] = (form.bounds ?? '').split(',');
@@ -139,7 +139,7 @@ function submissionOf(form: QueryTexts): object {
   return { ...run, adjudication: !isTicked('adjudication') };
 }
 
-/** Values of an empty form, by a preset. */
+/** Initial values of the form for a new run, with those of a preset. */
 function startValues({ context, person }: Visit, name = 'STC'): QueryTexts {
   const preset = presets.get(name) ?? presets.get('STC');
   const books = [...context.files.books.books.keys()];
@@ -162,7 +162,7 @@ function startValues({ context, person }: Visit, name = 'STC'): QueryTexts {
   };
 }
 
-/** The values of a run that is repeated. */
+/** Initial values of the form for a run that repeats another one. */
 function valuesOf({ args, id }: Run): QueryTexts {
   const { sprt, spsa } = args;
   const both = `${sprt?.elo0},${sprt?.elo1}`;
@@ -210,7 +210,7 @@ function submitPage(visit: Visit, form: FormState, from?: Run): Shown {
 <form class="stack" method="post" action="/tests/run">${visit.token}${hidden}
 ${formCards(visit.context, form)}
 <div class="row">${button({ label: 'Submit the run', look: 'main' })}
-<span class="quiet small">It is played once an approver other than you has looked at it.</span>
+<span class="quiet small">Workers play it when an approver other than you has approved it.</span>
 </div></form>`;
   const head = from === undefined ? { actions: tabs('Presets', links) } : {};
   const isWrong = Object.keys(errors).length > 0;
@@ -234,14 +234,14 @@ function formCards({ files }: PageContext, form: FormState): Html {
   };
   const own = (...list: FormField[]) => inputs(list, form);
   const box = (name: string, label: string) => own({ name, label, isTick: true });
-  // Without GitHub nobody can look the commits up, so they are typed.
+  // Without GitHub the server cannot look commits up, so the user enters them.
   const byHand =
     files.github === undefined ? ['resolved_new', 'resolved_base', 'new_nets', 'base_nets'] : [];
   const branches = html`<div class="form">
 ${some('tests_repo', 'new_tag', 'base_tag', 'new_signature', 'base_signature', ...byHand)}
 ${some('new_options', 'base_options', 'info')}</div>`;
   const end = html`<div class="form">
-${own({ name: 'stop_rule', label: 'It ends', choices: stopRules })}${some('num_games')}
+${own({ name: 'stop_rule', label: 'Stop rule', choices: stopRules })}${some('num_games')}
 ${own({ name: 'bounds', label: 'Bounds of the SPRT', choices: bounds })}
 ${some('sprt.elo_model', 'sprt.elo0', 'sprt.elo1')}
 <details class="wide" open="${values.stop_rule === 'spsa'}"><summary>Parameters of a tuning

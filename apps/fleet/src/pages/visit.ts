@@ -35,7 +35,7 @@ export interface PageSession {
   mark: string;
 }
 
-/** The user of a session; undefined if it is not valid any more, as after a new password. */
+/** The user of a session, or undefined if it is no longer valid, as after a new password. */
 export async function userOfSession(
   users: Users,
   session: Session<PageSession>,
@@ -49,7 +49,7 @@ export async function userOfSession(
     passwordMark(user) === session.get('mark');
   const recent = await users.recent(name);
   if (isRight(recent)) return recent;
-  // Another instance may have set the password since this one looked.
+  // Another instance may have changed the password since this one read the user.
   const user = await users.find(name);
   return isRight(user) ? user : undefined;
 }
@@ -59,7 +59,7 @@ export interface Shown {
   readonly title: string;
   /** Address of the place in the navigation that the page belongs to. */
   readonly place?: string | undefined;
-  /** Words and buttons around the title; null if the content has a head of its own. */
+  /** Text and buttons beside the title; null if the content has a head of its own. */
   readonly head?: Partial<PageHeadOptions> | null | undefined;
   readonly main: HtmlValue;
   /** Layout of title and content: one narrow column, or with gaps. @default neither */
@@ -71,7 +71,7 @@ export interface Shown {
   readonly scripts?: readonly string[] | undefined;
 }
 
-/** Visitors that a page lets in. */
+/** The visitors that may open a page. */
 export type Visitors = 'all' | 'user' | 'approver';
 
 /** One request for a page. */
@@ -119,7 +119,7 @@ export class Visit {
     return this.reply.redirect(url, 302);
   }
 
-  /** Redirects visitors without the right to the log-in or the home page, with a message. */
+  /** Redirects a visitor without the permission to the login or home page, with a message. */
   refusalFor(wanted: Visitors): FastifyReply | undefined {
     const { request, reply } = this;
     if (wanted === 'all' || (wanted === 'user' && this.person) || this.isApprover) return undefined;
@@ -131,8 +131,9 @@ export class Visit {
   }
 
   /**
-   * Runs an operation for the visitor. A refusal gives its reasons by field, those of no field
-   * under the empty name, and as one text; other failures are thrown.
+   * Runs an operation for the visitor. A refusal is returned: `faults` has its reasons by field,
+   * under the empty name those about no field, and `problem` is all of them as one text. Other
+   * failures are thrown.
    */
   async attempt(name: string, input: object): Promise<Attempt> {
     try {
@@ -145,7 +146,7 @@ export class Visit {
     }
   }
 
-  /** The whole page; for a script that asks for a part, its content alone. */
+  /** The whole page, or only its content if a script asks for a part. */
   framed({ title, place, head, main, look, status = 200, live, scripts }: Shown): Html {
     const { context, request, reply } = this;
     if (status !== 200) reply.code(status);
@@ -187,12 +188,12 @@ export function isApprover(user: User | null | undefined): boolean {
   return user?.groups.includes(approversGroup) === true;
 }
 
-/** True if a script asks for a part of a page that is open. */
+/** True if the script of an open page asks for a part of it. */
 export function isFragment({ headers }: FastifyRequest): boolean {
   return headers['hx-request'] === 'true' && headers['sec-fetch-mode'] !== 'navigate';
 }
 
-/** The frame of all pages: places, and the visitor's account. */
+/** The frame of all pages: the navigation and the visitor's account. */
 export function frameOf(
   visit: Visit,
   place?: string,
@@ -229,16 +230,19 @@ function accountTools({ person, token }: Visit): Html {
 ${button({ label: 'Log out', look: 'bare', little: true })}</form>`;
 }
 
-/** Texts beside fields, by the name of the field. */
+/** Messages beside the fields of a form, by the name of the field. */
 export type FieldErrors = Readonly<Record<string, string>>;
 
-/** Complaints by field, the first about each. */
+/** The first complaint about each field. */
 export function complaintsOf(faults: readonly FieldFault[]): FieldErrors {
   const entries = faults.map(({ field, message }) => [field, sentence(message)] as const);
   return Object.fromEntries(entries.toReversed());
 }
 
-/** Complaints of a refusal by field, under no name for the whole; undefined for other failures. */
+/**
+ * Complaints of a refusal by field, under the empty name those about the whole input; undefined for
+ * other failures.
+ */
 function faultsOf(error: unknown): FieldErrors | undefined {
   if (error instanceof InputError) return complaintsOf(error.faults);
   const isRefusal = error instanceof SpillwayError && error.code === 'REQUEST_REFUSED';
@@ -252,7 +256,7 @@ interface Attempt {
 }
 
 function sentence(text: string): string {
-  // The field still holds the value, so that the complaint need not repeat it.
+  // The field still shows the value, so the complaint need not repeat it.
   const plain = text.replace(/^(id|by): /, '').replace(/, got .*$/s, '');
   const start = plain.charAt(0).toUpperCase() + plain.slice(1);
   return /[.!?]$/.test(start) ? start : `${start}.`;

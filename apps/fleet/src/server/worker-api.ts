@@ -1,10 +1,15 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { Gate } from 'spillway';
+import { Gate, Lane } from 'spillway';
 import { uploads } from 'spillway-http';
 import type { Context } from '../context.ts';
 import { demand } from '../errors.ts';
 import { receivePgn } from '../files/pgns.ts';
-import { requireFor, type WorkerInfo, type WorkerRequest } from '../protocol/read-request.ts';
+import {
+  readAccess,
+  requireFor,
+  type WorkerInfo,
+  type WorkerRequest,
+} from '../protocol/read-request.ts';
 import { baseOf } from '../read/answers.ts';
 import { logWorker } from '../world/manage.ts';
 import { type Decision, type StoredWorkerInfo, withoutHistory } from '../world/records.ts';
@@ -112,21 +117,40 @@ const textBytesMax = 2 ** 30;
 /** Files that are decompressed at once, on threads that passwords and files need, too. */
 const checksMax = 2;
 const waitingMax = 1_000;
+/**
+ * Official workers send the games last. Uploads that begin with them may be a stranger's: so many
+ * at once, each with so many bytes of games.
+ */
+const strangersMax = 8;
+const strangerBytesMax = 8 * 2 ** 20;
 
 /** Receives the games of a task, active or not, on any instance, in constant memory. */
 const uploadPgn: FastifyPluginAsync<Context> = async (app, context) => {
   const scope = new WorkerScope(app, context);
   await app.register(uploads);
-  const admit = async (body: unknown, signal: AbortSignal) => {
-    const { request } = await scope.read(body, { signal });
-    await assertOwner(context, request);
-    const { run_id, task_id } = requireFor('upload_pgn', request);
-    return { run_id: run_id.toLowerCase(), task_id };
-  };
   const checks = new Gate({ limit: checksMax, queueMax: waitingMax });
-  const limits = { checks, games: context.files.pgns, bodyBytesMax, textBytesMax, admit };
-  const work = async (http: Parameters<typeof receivePgn>[0]) => {
-    await receivePgn(http, limits, http.permit.signal);
+  const { deadlineMs } = context.lanes.workers.upload_pgn;
+  const few = { limit: { fixed: strangersMax }, queueMax: 0, deadlineMs };
+  const strangers = new Lane({ name: 'stranger_uploads', ...few, clock: context.clock });
+  const gates = { checks, strangers, strangerBytesMax };
+  const limits = { ...gates, games: context.files.pgns, bodyBytesMax, textBytesMax };
+  const work = async (http: FastifyRequest) => {
+    const authenticate = async (fields: unknown) => {
+      try {
+        readAccess(fields);
+      } catch {
+        return false;
+      }
+      await scope.admit(fields, http.permit, http.ip);
+      return true;
+    };
+    const admit = async (body: unknown) => {
+      const { request } = await scope.read(body, http.permit, http.ip);
+      await assertOwner(context, request);
+      const { run_id, task_id } = requireFor('upload_pgn', request);
+      return { run_id: run_id.toLowerCase(), task_id };
+    };
+    await receivePgn(http, { ...limits, authenticate, admit }, http.permit.signal);
     return {};
   };
   scope.post('upload_pgn', work, { bodyLimit: bodyBytesMax, anywhere: true });

@@ -144,8 +144,10 @@ function refusal(
     const silentMs = now - other.last_updated;
     if (silentMs <= duplicateMs) return duplicateText(name, silentMs);
   }
-  if (world.connections(info.remote_addr) < machineLimit) return undefined;
-  return `Machine limit reached: ${machineLimit} tasks are active at this address.`;
+  if (world.connections(info.remote_addr) >= machineLimit) {
+    return `Machine limit reached: ${machineLimit} tasks are active at this address.`;
+  }
+  return world.emptyTasks.refusal(info, machineLimit, now);
 }
 
 function assign(world: World, run: Run, info: StoredWorkerInfo, changes: Changes): Task {

@@ -2,6 +2,7 @@ import type { Clock, Random } from 'spillway';
 import { fleetError } from '../errors.ts';
 import type { WorkerInfo } from '../protocol/read-request.ts';
 import type { WorkerPairs } from '../statistics/run-statistics.ts';
+import { EmptyTasks } from './empty-tasks.ts';
 import type { Changes, Stats, TaskRecord } from './records.ts';
 import type { Run, Task } from './run.ts';
 
@@ -53,6 +54,8 @@ export class World {
   readonly #lastRun = new Map<string, { readonly run: Run; readonly life: number }>();
   readonly #leaving: EndingRun[] = [];
   readonly blocked: Map<string, BlockedWorker> = new Map();
+  /** Tasks that ended one by one; those that end with their run are not their worker's fault. */
+  readonly emptyTasks: EmptyTasks = new EmptyTasks();
 
   constructor({ clock, random }: Pick<World, 'clock' | 'random'>) {
     this.clock = clock;
@@ -155,7 +158,9 @@ export class World {
   /** Ends a task, if it is active. */
   end(task: Task, changes: Changes): void {
     if (!task.active) return;
-    task.run.endTask(task, this.clock.now());
+    const now = this.clock.now();
+    if (task.games === 0) this.emptyTasks.add(task.record.worker_info, now);
+    task.run.endTask(task, now);
     this.#unlist(task);
     changes.tasks.add(task);
     changes.runs.add(task.run);
