@@ -210,4 +210,20 @@ describe('the way into a lane', () => {
     entered[Symbol.dispose]();
     assert.equal(lane.stats.inside, 0);
   });
+
+  it('keeps no permit of a caller whose signal cannot be made after it was let in', async () => {
+    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 9, deadlineMs: 1_000 });
+    const makeSignal = (act: () => void) => () => {
+      act();
+      throw new TypeError('no signal');
+    };
+    const first = await lane.enter();
+    const cleared = () => lane.enter({ makeSignal: makeSignal(() => lane.clear()) });
+    assert.throws(cleared, { message: 'no signal' });
+    const entered = () => lane.enter({ makeSignal: makeSignal(() => first[Symbol.dispose]()) });
+    assert.throws(entered, { message: 'no signal' });
+    const { arrived, finished, inside, refused } = lane.stats;
+    assert.deepEqual([arrived, finished, inside], [3, 2, 0]);
+    assert.deepEqual([refused.cleared, refused.aborted], [1, 0]);
+  });
 });
