@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lane } from 'spillway';
+import { type Clock, Lane, systemClock } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import { VirtualClock } from 'spillway/testing';
 import { entering } from './fixtures/entering.ts';
@@ -225,5 +225,25 @@ describe('the way into a lane', () => {
     const { arrived, finished, inside, refused } = lane.stats;
     assert.deepEqual([arrived, finished, inside], [3, 2, 0]);
     assert.deepEqual([refused.cleared, refused.aborted], [1, 0]);
+  });
+
+  it('yields to I/O after 2 ms of grants, however few they are', async () => {
+    let time = 0;
+    const clock: Clock = { ...systemClock, now: () => time };
+    const lane = new Lane({ name: 'work', limit: 1, queueMax: 200, deadlineMs: 60_000, clock });
+    let turns = 0;
+    let done = false;
+    const turn = () => {
+      turns += 1;
+      if (!done) setImmediate(turn);
+    };
+    setImmediate(turn);
+    const work = async () => {
+      time += 0.5;
+    };
+    await Promise.all(Array.from({ length: 200 }, () => lane.run(work)));
+    done = true;
+    // A turn of the loop has at most twice 2 ms.
+    assert.ok(turns >= 20, `the loop turned ${turns} times in 100 ms of grants`);
   });
 });
