@@ -212,7 +212,8 @@ describe('the way into a lane', () => {
   });
 
   it('keeps no permit of a caller whose signal cannot be made after it was let in', async () => {
-    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 9, deadlineMs: 1_000 });
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 9, deadlineMs: 1_000, clock });
     const makeSignal = (act: () => void) => () => {
       act();
       throw new TypeError('no signal');
