@@ -91,7 +91,7 @@ describe('the primary instance of a fleet', () => {
     const id = await site.run();
     const { fence = 0 } = primary.stats;
     const path = site.database.slice('sqlite:'.length);
-    rmSync(join(dirname(path), '.locks', `${basename(path)}-primary`));
+    rmSync(join(dirname(path), '.locks', `${basename(path)}-primary-owner`));
     await until(() => (primary.stats.fence ?? 0) > fence);
     await until(() => primary.isPrimary && primary.world.run(id) !== undefined);
     const task = await site.task();

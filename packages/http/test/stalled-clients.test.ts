@@ -6,6 +6,7 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { Lane } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 import { createServer } from 'spillway-http';
+import { post, Wire } from './fixtures/wire.ts';
 
 const bytes = 16 * 1_024 * 1_024;
 
@@ -143,4 +144,31 @@ describe('clients that do not send the body that they announce', () => {
       assert.equal(lane.stats.outcomes.late, 0);
     });
   }
+
+  it('are none of those whose bytes came while the event loop was held up', async () => {
+    const clock = new VirtualClock();
+    const { server, lane } = await scene(clock);
+    await using _server = server;
+    using stack = new DisposableStack();
+    const open = async () => stack.use(await Wire.open(server));
+    const text = post('/', `"${'a'.repeat(9_998)}"`, 'x-forwarded-for: 203.0.113.1\r\n');
+    const wires = await Promise.all([1, 2, 3, 4].map(open));
+    const send = (from: number, to: number) => {
+      for (const wire of wires) wire.send(text.slice(from, to));
+    };
+    send(0, -9_000);
+    while (lane.stats.inside < 4) await turn();
+    const late = (await open()).send(post('/', '1', 'x-forwarded-for: 203.0.113.2\r\n'));
+    while (lane.stats.waiting < 1) await turn();
+    send(-9_000, -5_000);
+    for (let turns = 0; turns < 9; turns += 1) await turn();
+    await clock.advance(2_000);
+    for (let turns = 0; turns < 9; turns += 1) await turn();
+    // The time of the next check has come before the loop turns and reads these bytes.
+    send(-5_000, -1);
+    await clock.advance(2_000);
+    for (let turns = 0; turns < 9; turns += 1) await turn();
+    send(-1, text.length);
+    await Promise.all([...wires, late].map((wire) => wire.until('200 OK')));
+  });
 });

@@ -17,7 +17,7 @@ describe('Document under pressure', () => {
     const clock = new VirtualClock();
     await using document = await Document.open({ path, initial: 0, queueMax: 2, clock });
     await document.transaction(() => {});
-    const other = new DatabaseSync(join(folder.path, '.locks', 'value.json.lock'));
+    const other = new DatabaseSync(join(folder.path, '.locks', 'value.json.lock-owner'));
     other.exec('PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE');
     const quitter = new AbortController();
     const first = document.transaction((n) => n + 1, { signal: quitter.signal });

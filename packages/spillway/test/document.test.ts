@@ -173,7 +173,7 @@ describe('Document', () => {
     await document.transaction(() => 1);
     const lost = document.transaction(async (n) => {
       // A backup, for example: it reads every file of the folder.
-      readFileSync(join(folder.path, '.locks', 'value.json.lock'));
+      readFileSync(join(folder.path, '.locks', 'value.json.lock-owner'));
       return n + 1;
     });
     await assert.rejects(lost, { code: 'LOCK_LOST', retryable: true });

@@ -19,13 +19,15 @@ import { Child } from './fixtures/child.ts';
 
 const temporary = () => mkdtempDisposableSync(join(tmpdir(), 'spillway-lock-'));
 
-/** The lock's own file. */
-const fileOf = (path: string) => join(dirname(path), '.locks', basename(path));
+/** One of the lock's own files: it has the lock, or the turn to take it next. */
+function fileOf(path: string, part: 'owner' | 'next' = 'owner'): string {
+  return join(dirname(path), '.locks', `${basename(path)}-${part}`);
+}
 
 /** Does what another process would do: SQLite keeps its own connections apart just so. */
-function otherProcess(path: string): DatabaseSync {
+function otherProcess(path: string, part?: 'next'): DatabaseSync {
   mkdirSync(dirname(fileOf(path)), { recursive: true });
-  const database = new DatabaseSync(fileOf(path));
+  const database = new DatabaseSync(fileOf(path, part));
   database.exec('PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE');
   return database;
 }
@@ -60,8 +62,8 @@ describe('FileLock', () => {
     using lock = new FileLock({ path: join(folder.path, 'lock') });
     using _held = await lock.acquire();
     assert.deepEqual(readdirSync(folder.path), ['.locks']);
-    assert.deepEqual(readdirSync(join(folder.path, '.locks')), ['lock', 'lock-next']);
-    assert.equal(statSync(join(folder.path, '.locks', 'lock')).size, 0);
+    assert.deepEqual(readdirSync(join(folder.path, '.locks')), ['lock-next', 'lock-owner']);
+    assert.equal(statSync(fileOf(join(folder.path, 'lock'))).size, 0);
   });
 
   it('releases once, however often it is disposed', async () => {
@@ -119,7 +121,7 @@ describe('FileLock', () => {
     const path = join(folder.path, 'lock');
     const clock = new VirtualClock();
     using lock = new FileLock({ path, clock });
-    using other = otherProcess(`${path}-next`);
+    using other = otherProcess(path, 'next');
     let held = false;
     const waiting = lock.acquire().then((one) => {
       held = true;
@@ -153,14 +155,22 @@ describe('FileLock', () => {
     });
   });
 
+  it('shares no file with locks whose names begin with its own', async () => {
+    using folder = temporary();
+    using stack = new DisposableStack();
+    for (const name of ['lock', 'lock-next', 'lock-owner', 'lock-next-next']) {
+      const lock = stack.use(new FileLock({ path: join(folder.path, name), deadlineMs: 60_000 }));
+      stack.use(await lock.acquire());
+    }
+    assert.equal(readdirSync(join(folder.path, '.locks')).length, 8);
+  });
+
   it('says what is wrong when it cannot be', async () => {
     using folder = temporary();
     const path = join(folder.path, 'nowhere', 'lock');
     using lock = new FileLock({ path });
     await assert.rejects(lock.acquire(), { code: 'LOCK_FAILED', message: /ENOENT.*nowhere/ });
     assert.throws(() => new FileLock({ path: '' }), /path: must be a string that is not empty/);
-    // Its file would be the turnstile of another lock.
-    assert.throws(() => new FileLock({ path: `${path}-next` }), /path: must be .* end in -next/);
     assert.throws(() => new FileLock({ path, queueMax: -1 }), /queueMax: must be an integer/);
     assert.throws(() => new FileLock({ path, deadlineMs: Number.NaN }), /deadlineMs: must be/);
   });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lane } from 'spillway';
+import { type Clock, Lane, systemClock } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 import { VirtualClock } from 'spillway/testing';
 import { entering } from './fixtures/entering.ts';
@@ -209,5 +209,46 @@ describe('the way into a lane', () => {
     assert.equal(lane.stats.inside, 1);
     entered[Symbol.dispose]();
     assert.equal(lane.stats.inside, 0);
+  });
+
+  it('keeps no permit of a caller whose signal cannot be made after it was let in', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 1, queueMax: 9, deadlineMs: 1_000, clock });
+    const makeSignal = (act: () => void) => () => {
+      act();
+      throw new TypeError('no signal');
+    };
+    const first = await lane.enter();
+    const cleared = () => lane.enter({ makeSignal: makeSignal(() => lane.clear()) });
+    assert.throws(cleared, { message: 'no signal' });
+    const entered = () => lane.enter({ makeSignal: makeSignal(() => first[Symbol.dispose]()) });
+    assert.throws(entered, { message: 'no signal' });
+    const { arrived, finished, inside, refused } = lane.stats;
+    assert.deepEqual([arrived, finished, inside], [3, 2, 0]);
+    assert.deepEqual([refused.cleared, refused.aborted], [1, 0]);
+  });
+
+  it('yields to I/O after 2 ms of grants, however few they are', async () => {
+    let time = 0;
+    const clock: Clock = { ...systemClock, now: () => time };
+    const lane = new Lane({ name: 'work', limit: 1, queueMax: 200, deadlineMs: 60_000, clock });
+    let turns = 0;
+    let done = false;
+    const turn = () => {
+      turns += 1;
+      if (!done) setImmediate(turn);
+    };
+    // All lanes share one budget: the second of two turns begins it again, without any time of
+    // the clocks of other tests.
+    await new Promise<void>(nextTurn);
+    await new Promise<void>(nextTurn);
+    setImmediate(turn);
+    const work = async () => {
+      time += 0.5;
+    };
+    await Promise.all(Array.from({ length: 200 }, () => lane.run(work)));
+    done = true;
+    // A turn of the loop has at most twice 2 ms.
+    assert.ok(turns >= 20, `the loop turned ${turns} times in 100 ms of grants`);
   });
 });

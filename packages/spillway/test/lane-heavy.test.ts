@@ -155,6 +155,33 @@ describe('permits that are reserved for a heavy caller', () => {
     assert.equal(clock.pending, 0);
   });
 
+  it('are the first to go from a full queue if all others have a higher priority', async () => {
+    const { lane } = await scene({ queueMax: 2 });
+    const heavy = assert.rejects(entering(lane, { weight: 3 }), { code: 'LANE_FULL' });
+    const high = [1, 2, 3].map(() => entering(lane, { priority: 1 }));
+    await Promise.all([heavy, high[0]]);
+    assert.deepEqual([lane.stats.waiting, lane.stats.refused.full], [2, 1]);
+    const cleared = high.slice(1).map((each) => assert.rejects(each, { code: 'CLEARED' }));
+    lane.clear();
+    await Promise.all(cleared);
+  });
+
+  it('are no reason to refuse a caller of a higher priority, which goes first', async () => {
+    const clock = new VirtualClock();
+    const lane = new Lane({ name: 'calls', limit: 3, queueMax: 9, deadlineMs: 1_000, clock });
+    const wait = () => new Promise<void>((done) => void clock.after(100, done));
+    // Four at once, so that one has waited at that priority, and the lane knows 100 ms.
+    await clock.run(Promise.all([1, 2, 3, 4].map(() => lane.run(wait, { priority: 1 }))));
+    const held = [await lane.enter(), await lane.enter()];
+    await clock.advance(100);
+    const heavy = entering(lane, { weight: 3 });
+    const high = entering(lane, { weight: 2, priority: 1, deadlineAt: clock.now() + 110 });
+    for (const permit of held) permit[Symbol.dispose]();
+    (await high)[Symbol.dispose]();
+    (await heavy)[Symbol.dispose]();
+    assert.equal(lane.stats.refused.late, 0);
+  });
+
   for (let seed = 1; seed <= 40; seed += 1) {
     it(`come back whatever callers do (${seed})`, async () => {
       const clock = new VirtualClock();

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Clock } from 'spillway';
+import { nextTurn } from 'spillway/internal';
 
 // The kernel takes more of an answer only when a third of its buffer is free: that may be seconds.
 /** Milliseconds between two checks for clients that have stalled, while others wait. */
@@ -69,7 +70,8 @@ export class StalledClients implements Disposable {
       if (requests.length < Math.max(stalledMin, held / 2)) continue;
       for (const request of requests) request.cut();
     }
-    this.#timer = this.#clock.after(checkMs, this.#check);
+    // A turn later: what came while the event loop was held up has to be read first.
+    this.#timer = this.#clock.after(checkMs, () => nextTurn(this.#check));
   };
 }
 

@@ -22,8 +22,8 @@ import { FileLockHandle } from './file-lock-handle.ts';
 
 export interface FileLockOptions {
   /**
-   * Path that names the lock, in a folder that exists on a local disk; it does not end in `-next`.
-   * Nothing is made there: the lock's own two empty files are in a folder `.locks` beside it.
+   * Path that names the lock, in a folder that exists on a local disk. Nothing is made there: the
+   * lock's own two empty files are in a folder `.locks` beside it.
    */
   readonly path: string;
   /** Callers that may wait; one more is refused. An integer from 0. @default 10_000 */
@@ -73,7 +73,8 @@ class SharedLock {
   users = 0;
 
   constructor(path: string) {
-    this.owner = new FileLockHandle(path);
+    // With a suffix on both, no lock has a file of another, whatever their names are.
+    this.owner = new FileLockHandle(`${path}-owner`);
     this.next = new FileLockHandle(`${path}-next`);
   }
 
@@ -114,8 +115,6 @@ export class FileLock implements Disposable {
       clock: or(clockRule, systemClock),
       random: or(callback, systemRandom),
     });
-    // Its file would be the turnstile of another lock.
-    check(!settled.path.endsWith('-next'), 'path', 'one that does not end in -next', settled.path);
     this.#settings = { ...settled, path: resolve(settled.path) };
   }
 

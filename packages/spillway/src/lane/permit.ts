@@ -168,7 +168,8 @@ export class LanePermit implements Permit, Ordered, RingMember {
       caller?.throwIfAborted();
       caller?.addEventListener('abort', this);
     } catch (reason) {
-      this.#giver?.abandon(this);
+      if (this.ring !== undefined) this.#giver?.abandon(this);
+      else if (this.refusal === undefined) this[Symbol.dispose]();
       throw reason;
     }
   }

@@ -142,7 +142,11 @@ export class LaneQueue {
 
   /** True if at most that many waiters are served before a newcomer. */
   hasAhead(newcomer: LanePermit, most: number): boolean {
-    return this.size <= most || this.#waiters.hasAhead(newcomer, most - this.#reserved.size);
+    if (this.size <= most) return true;
+    const reserved = this.#reserved.fold(0, (sum, { priority }) => {
+      return priority < newcomer.priority ? sum : sum + 1;
+    });
+    return reserved <= most && this.#waiters.hasAhead(newcomer, most - reserved);
   }
 
   /** The waiters whose time is over, each to be removed by the caller of this. */
@@ -181,7 +185,10 @@ export class LaneQueue {
 
   /** The waiter to refuse when the queue is too long. */
   surplus(newcomer: LanePermit | undefined, now: number): LanePermit | undefined {
-    return this.#waiters.surplus(newcomer, this.isStanding(now)) ?? this.#reserved.first;
+    const surplus = this.#waiters.surplus(newcomer, this.isStanding(now));
+    const { first } = this.#reserved;
+    if (surplus === undefined || first === undefined) return surplus ?? first;
+    return first.priority < surplus.priority ? first : surplus;
   }
 
   /**

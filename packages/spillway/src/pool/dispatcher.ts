@@ -345,9 +345,10 @@ export class Dispatcher implements WorkerEvents {
 
   /** True while a worker that leaves this index has tasks bound to it: none may overtake them. */
   #isHeldBack(index: number): boolean {
-    return [...this.#workers.all].some(
-      (worker) => worker.index === index && worker.state === 'retiring' && worker.hasBound,
-    );
+    for (const worker of this.#workers.all) {
+      if (worker.index === index && worker.state === 'retiring' && worker.hasBound) return true;
+    }
+    return false;
   }
 
   readonly #unsendable = (task: PoolTask, error: unknown): void => {

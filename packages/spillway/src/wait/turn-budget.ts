@@ -39,7 +39,7 @@ const turnsBetween = 16;
 const computeWaitMsMax = 100;
 
 let granted = 0;
-/** Time of the first grant of this turn that had a timestamp; NaN before. */
+/** Time of the first grant with a timestamp since `watchTurn`; NaN before. */
 let grantsSince = Number.NaN;
 /** True while a callback is set that notices the next turn. */
 let isWatching = false;
