@@ -72,7 +72,7 @@ export class SqlDriver implements Driver {
       return await this.#acquire({ signal: options?.signal });
     } catch (error) {
       if (!options?.signal?.aborted) throw error;
-      // Kysely has told the caller, and would print an error that is rejected after that.
+      // Kysely has answered the caller by now, and would print a later rejection.
       return new Promise(() => {});
     }
   }

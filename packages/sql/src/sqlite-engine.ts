@@ -122,7 +122,7 @@ class SqliteConnection implements SqlConnection {
     try {
       return resultOf<R>(await this.#run(query));
     } catch (error) {
-      // Kysely has told the caller, and would print an error that is rejected after that.
+      // Kysely has answered the caller by now, and would print a later rejection.
       if (options?.signal?.aborted) return { rows: [] };
       throw this.#tx !== undefined && this.signal.aborted ? this.interruption() : error;
     }

@@ -270,7 +270,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
 
   /**
    * Finds the oldest entry whose key is free. Entries with a running key are put aside, so that
-   * nobody looks at them again before their key is free.
+   * the search skips them until their key is free.
    */
   #next(): Entry<T> | undefined {
     if (this.#isPaused || this.#running.size >= this.#consumers) return undefined;

@@ -157,7 +157,7 @@ export class FileLock implements Disposable {
     return new Held(shared, path, clock, () => release.dispose());
   }
 
-  /** Closes the files as soon as nobody in this process holds or awaits the lock. */
+  /** Closes the files once no caller in this process holds or awaits the lock. */
   [Symbol.dispose](): void {
     if (this.#closed) return;
     this.#closed = true;

@@ -183,7 +183,7 @@ const committing: Readonly<Record<string, Play>> = {
     await subject.pass(120_000);
     await holds(store, { short: 4, long: 5 });
   },
-  async 'calls back those who watch a name that changes, if it can'(store, subject) {
+  async 'calls the watchers of a name that changes, if it can'(store, subject) {
     const heard: StoreNews[] = [];
     let calls = 0;
     using watch = store.watch?.(['watched'], (news) => {

@@ -60,7 +60,7 @@ export class PostgresSession implements SqlConnection {
       const changes = ['INSERT', 'UPDATE', 'DELETE', 'MERGE'].includes(command);
       return changes ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
     } catch (error) {
-      // Kysely has told the caller, and would print an error that is rejected after that.
+      // Kysely has answered the caller by now, and would print a later rejection.
       if (options?.signal?.aborted) return { rows: [] };
       throw error;
     } finally {
