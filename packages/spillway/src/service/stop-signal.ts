@@ -1,19 +1,19 @@
 import { constants } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 
-/** A second signal within this time is the same Ctrl-C, passed on once more by npm. */
+/** A second signal within this time is the same Ctrl-C, which npm has passed on as well. */
 const sameMs = 500;
 
 export interface StopSignalOptions {
-  /** Text for stderr at the first signal: `what has begun is finished first`. @default nothing */
+  /** Written to stderr at the first signal: `what has begun is finished first`. @default nothing */
   readonly first?: string | undefined;
   /** A sentence on what a second signal leaves undone; called right before the process ends. */
   readonly left: () => string;
 }
 
 /**
- * Listens to SIGINT, SIGTERM and the end of a parent with an IPC channel, from its construction
- * until it is disposed. The first signal asks to stop, a second one ends the process at once.
+ * Listens to SIGINT, SIGTERM and the end of a parent that holds a channel, from when it is made
+ * until it is disposed: the first one asks to stop, a second one ends the process at once.
  */
 export class StopSignal implements Disposable {
   readonly #options: StopSignalOptions;
@@ -35,7 +35,7 @@ export class StopSignal implements Disposable {
     process.off('SIGTERM', this.#ask).off('SIGINT', this.#ask).off('disconnect', this.#orphan);
   }
 
-  /** The parent process has ended: nobody reads a message or sends a second signal. */
+  /** The parent process has ended: nobody reads a message, and no second signal comes. */
   readonly #orphan = (): void => this.#abort();
 
   readonly #ask = (name: NodeJS.Signals): void => {
