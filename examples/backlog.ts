@@ -20,7 +20,7 @@ await using trainings = new Backlog<Retrain>({
 const vote = (model: string) => trainings.add({ model, votes: 1 });
 
 console.log('first vote:', vote('news'));
-// The work starts as soon as this code waits for anything.
+// The work starts as soon as this code awaits something.
 await undefined;
 for (let i = 0; i < 5; i += 1) vote('news');
 console.log('sixth vote:', vote('news'));

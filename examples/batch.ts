@@ -1,4 +1,4 @@
-// Counters that change many times a second: changed in a map, written in groups by a Batch.
+// Counters that change many times a second: kept in a map, and written in groups by a Batch.
 import { Batch, SpillwayError } from 'spillway';
 
 const table = new Map<string, number>();
@@ -16,7 +16,7 @@ const writes = new Batch<string, void>({
   },
 });
 
-/** Counts at once, and resolves when the count is durable. */
+/** Counts a win in memory at once, and resolves when the count is in the table. */
 function win(engine: string): Promise<void> {
   wins.set(engine, (wins.get(engine) ?? 0) + 1);
   changed.add(engine);

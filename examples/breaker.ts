@@ -1,4 +1,5 @@
-// Three failures in a row open the breaker. A retry around it waits; one caller probes, all go on.
+// Three failures in a row open the breaker. The retry around it waits until one caller's probe
+// succeeds; then all calls go on.
 import { Breaker, consecutiveFailures, Retry, systemClock } from 'spillway';
 
 const breaker = new Breaker({

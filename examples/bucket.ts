@@ -1,4 +1,4 @@
-// Twenty starts per second, whoever asks; and slower for a while once the other side says 429.
+// Twenty starts per second for all callers together, and fewer for a while after a 429.
 import { Bucket, systemClock } from 'spillway';
 
 const bucket = new Bucket({ ratePerSecond: 20, burst: 2, queueMax: 5 });
@@ -11,7 +11,7 @@ await Promise.all(
       await bucket.take();
       console.log(`${page}: fetched after ${Math.round(systemClock.now() - startedAt)} ms`);
     } catch (error) {
-      // Two had tokens, five wait: the eighth is told at once when to come back.
+      // Two had tokens, five wait: the eighth is refused at once, with the time of the next try.
       console.log(`${page}: ${error}`);
     }
   }),

@@ -15,7 +15,7 @@ const create = 'create table account (owner text primary key, cents integer chec
 await database.migrate([{ number: 1, name: 'accounts', statements: [create] }]);
 
 const { kysely } = database;
-// All that come while an fsync runs share the next one; each is durable when it is answered.
+// Writes that arrive during an fsync share the next one; each is durable when it resolves.
 const open = (owner: string) => kysely.insertInto('account').values({ owner, cents: 100 });
 await Promise.all(['ann', 'bob', 'cem'].map((owner) => open(owner).execute()));
 await open('ann')

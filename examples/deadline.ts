@@ -1,4 +1,4 @@
-// A deadline is a signal: hand it to whatever waits, and dispose of it when the work is done.
+// A deadline is a signal: pass it to every call that waits, and dispose of it after the work.
 import { deadline, SpillwayError, systemClock } from 'spillway';
 
 async function slowLookup(signal: AbortSignal): Promise<string> {

@@ -21,12 +21,12 @@ const follow = (feed: string) =>
     draft.feeds.push(feed);
   });
 
-// All that wait are written together; the one that throws is left out alone.
+// Waiting transactions are written together; only the one that throws is left out.
 const results = await Promise.allSettled(['news', 'sport', 'news', 'art'].map(follow));
 console.log(results.map(({ status }) => status));
 console.log(await settings.read(), settings.stats);
 
-// The lock under it can guard anything else, between processes too.
+// The same kind of lock can guard other things, between processes, too.
 using lock = new FileLock({ path: join(folder.path, 'import.lock') });
 using _held = await lock.acquire();
 console.log('only one process of all is here', lock.stats);

@@ -1,4 +1,4 @@
-// Uploads and downloads of any size in constant memory: whole on the disk, or not there at all.
+// Uploads and downloads of any size in constant memory: a file is stored whole, or not at all.
 import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ await using server = await createServer({ bodyTypes: ['application/octet-stream'
 interface Named {
   readonly Params: { readonly name: string };
 }
-// From here on bodies are left for the handlers, which read them as they come.
+// From here on, handlers read bodies as streams.
 await server.app.register(uploads);
 server.app.put<Named>('/files/:name(^\\w[\\w.-]*$)', async (request) => {
   const path = join(root, request.params.name);

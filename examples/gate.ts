@@ -1,4 +1,4 @@
-// Bounds how many run at once, in the order they came.
+// Bounds how many calls run at once; waiters are served in order of arrival.
 import { Gate } from 'spillway';
 
 const gate = new Gate({ limit: 3, queueMax: 100 });

@@ -1,4 +1,5 @@
-// Two ranges, one rate, a shaky server: every row arrives once, in order; a stop loses nothing.
+// Two ranges, one rate, a server that fails often: each row arrives once, in order, also after a
+// stop.
 import { Bucket, Harvest, MemoryStore, rangeSource, storeSink } from 'spillway';
 
 const trades = (name: string, to: number) =>
@@ -18,7 +19,7 @@ const store = new MemoryStore();
 const harvest = new Harvest<{ id: number }>({
   store,
   bucket: new Bucket({ ratePerSecond: 200, queueMax: 10 }),
-  // The rows and the checkpoint are changes of one commit, which a newer lease makes void.
+  // One commit stores the rows and the checkpoint. It is refused once another holds the lease.
   sink: storeSink(store, (batch) =>
     batch.pages.map(({ from, rows }) => ({ name: `${batch.source}/${from}`, value: rows })),
   ),

@@ -1,4 +1,4 @@
-// A service that computes on threads, says at once what it cannot do, and shows how it does.
+// A service that computes on threads, refuses at once what it cannot do, and shows its numbers.
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { Lane, Panel, Pool } from 'spillway';
@@ -27,7 +27,7 @@ await server.start();
 
 console.log(await (await fetch(`${server.url}/score/rain`)).text());
 
-// The one place is taken: who comes now hears within milliseconds when to come again.
+// The one permit is taken: further requests get 503 with Retry-After within milliseconds.
 const busy = await lane.enter();
 const { status, headers } = await fetch(`${server.url}/score/more-rain`);
 console.log(status, 'retry after', headers.get('retry-after'), 's');

@@ -1,4 +1,5 @@
-// A payment that is sent three times is made once: the key is the client's, the answer is kept.
+// A payment that is sent three times is made once: the client sends a key with it, and the server
+// repeats the answer that it kept for that key.
 import { createServer } from 'spillway-http';
 
 // Several instances share `store: await openStore('postgres://…')`.

@@ -1,5 +1,5 @@
 // A burst on one lane takes nothing from another: a process with 20 permits, a schedule lane that
-// refuses at once when its 5 are taken, and a beat lane that has 2 of the 20 to itself.
+// lets 5 run and 4 wait and refuses the rest, and a beat lane with 2 of the 20 to itself.
 import { Lane, SpillwayError } from 'spillway';
 
 const deadlineMs = 1_000;

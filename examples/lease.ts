@@ -1,4 +1,4 @@
-// Two workers share one job: one does it, the other waits; a write after its time is refused.
+// Of two workers one does the job and the other waits; a write of a lost lease is refused.
 import { Lease, MemoryStore } from 'spillway';
 
 const store = new MemoryStore();
@@ -10,7 +10,7 @@ async function work(who: string): Promise<Lease> {
     ttlMs: 1000,
     pollMs: 5,
   });
-  // The task's signal aborts before anybody else can hold the lease.
+  // The task's signal aborts before another worker can hold the lease.
   await lease.run(async (signal) => {
     await store.commit(lease.guard([{ name: 'report', value: `by ${who}` }]), { signal });
   });

@@ -1,4 +1,4 @@
-// A page that changes in every browser that has it open, and is a plain page without JavaScript.
+// A page that changes in every browser that has it open. Without JavaScript it is a plain page.
 import { createServer, html, keyed, page, State } from 'spillway-http';
 
 const votes = new State([
@@ -23,7 +23,7 @@ app.livePage('/', {
 });
 await server.start();
 
-// What the browser does: it loads the page, listens, and names the version it shows.
+// A browser loads the page, opens the stream of changes, and names the version that it shows.
 const text = await (await fetch(server.url)).text();
 const version = /data-live-version="([^"]+)"/.exec(text)?.[1] ?? '';
 const changes = await fetch(`${server.url}/_live`, { headers: { 'last-event-id': version } });

@@ -1,4 +1,4 @@
-// One call to a shaky service, within a rate, a breaker, retries and time limits, in one line.
+// One call to a service that fails often, with a rate, a breaker, retries and time limits.
 import { createServer } from 'node:http';
 import { outbound } from 'spillway';
 import { Listener } from 'spillway/connect';
@@ -7,7 +7,7 @@ let asked = 0;
 await using upstream = new Listener(
   createServer((_request, response) => {
     asked += 1;
-    // The first answer says 503, the second 429: both are tried again, the rate is slowed.
+    // The first answer is 503, the second 429: each is tried again, and the 429 lowers the rate.
     response.statusCode = [503, 429][asked - 1] ?? 200;
     response.setHeader('retry-after', '0').end('42 euros');
   }),

@@ -1,5 +1,5 @@
-// A service that does 25 calls a second is asked for 75. The numbers of the lane are far too large;
-// it finds by itself how many to begin, and refuses the others at once.
+// 75 calls a second for a service that does 25. The numbers of the lane are far too large; it
+// finds by itself how many calls to begin, and refuses the others at once.
 import { Gate, Lane } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 

@@ -1,4 +1,4 @@
-// Numbers of every part in one place: as plain data, and as Prometheus reads them.
+// The stats of every part in one place: as plain data, and in the format of Prometheus.
 import { Bucket, Lane, metrics, Panel } from 'spillway';
 
 const lane = new Lane({ name: 'quotes', limit: 10, queueMax: 20, deadlineMs: 1_000 });

@@ -1,4 +1,4 @@
-// Work that computes runs on threads: typed calls, a resource per worker, one model for all.
+// Runs work that computes on threads: typed calls, a resource per worker, one model for all.
 import { Pool } from 'spillway';
 
 await using pool = await Pool.open<typeof import('./workers/scorer.ts')>({

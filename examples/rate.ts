@@ -1,11 +1,12 @@
-// Limits of clients: answered 429 before the request takes anything, with headers that say when.
+// Rate limits for clients: a request over its limit gets 429 before it takes a permit, with headers
+// that say when to try again.
 import { createServer } from 'spillway-http';
 
 await using server = await createServer({
-  // All instances count together with `store: await openStore('redis://…')`.
+  // With `store: await openStore('redis://…')` all instances count together.
   rate: { limits: [{ limit: 100, windowMs: 60_000 }] },
 });
-// A costly route has a rule of its own besides.
+// A costly route has a rule of its own in addition.
 const config = { rate: { limit: 2, windowMs: 60_000 } };
 server.app.get('/search', { config }, async () => 'found');
 await server.start();

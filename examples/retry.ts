@@ -1,4 +1,4 @@
-// Tries again inside a deadline; each attempt passes the bucket, and all share one budget.
+// Tries again within a deadline; each attempt takes a token, and all retries share one budget.
 import { Bucket, Retry, RetryBudget, SpillwayError } from 'spillway';
 
 const bucket = new Bucket({ ratePerSecond: 50, queueMax: 10 });

@@ -1,4 +1,4 @@
-// Three processes (here: three objects) that keep one rate, one bound and one breaker together.
+// Three processes (here: three objects) that share one rate, one gate and one breaker.
 import { MemoryStore, SharedBreaker, SharedBucket, SharedGate } from 'spillway';
 
 // Real processes share `sqlite:<path>`, `postgres://…` or `redis://…`.

@@ -1,11 +1,11 @@
-// Small things that everybody writes once more: here with bounds, aborts and stats.
+// Small tools that most services write for themselves: here with bounds, aborts and stats.
 import { BoundedMap, every, Keyed, Lane, map, SingleFlight } from 'spillway';
 
-// map: so many at once, results in order, the first error ends it.
+// map: at most `limit` at once, results in order, the first error ends it.
 const double = async (value: number) => value * 2;
 console.log(await map([1, 2, 3, 4], double, { limit: 2 }));
 
-// SingleFlight: many ask for the same, one call is made.
+// SingleFlight: callers that ask for the same key share one call.
 let loads = 0;
 const flights = new SingleFlight<string>();
 const load = async () => {
@@ -15,7 +15,7 @@ const load = async () => {
 await Promise.all([1, 2, 3].map(() => flights.run('model', load)));
 console.log(`three asked, ${loads} load`);
 
-// Keyed: a part for each host, bounded, the idle ones are closed.
+// Keyed: a part for each host, at most `keysMax`; idle parts are closed.
 const lanes = new Keyed<Lane>({
   keysMax: 1_000,
   make: (host) => new Lane({ name: host, limit: 5, queueMax: 20, deadlineMs: 5_000 }),

@@ -1,4 +1,4 @@
-// A task sees one version of the shared state from start to end, though a new one comes meanwhile.
+// A task sees one version of the shared state from start to end, even if a new one is published.
 import { Snapshot } from 'spillway';
 
 const model = new Snapshot(

@@ -1,4 +1,4 @@
-// WebSockets with rooms: a client that reads too slowly harms nobody but itself.
+// WebSockets with rooms: a client that reads too slowly delays no other client.
 import { createServer, WebSocketHub } from 'spillway-http';
 
 const hub = new WebSocketHub();

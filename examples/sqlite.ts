@@ -20,7 +20,7 @@ await Promise.all(votes.map((name) => file.write([statement(upsert, name)])));
 const { rows } = await file.read(statement('select name, count from vote order by count'));
 console.log(rows);
 
-// A transaction that reads before it writes holds the one writer meanwhile: keep it short.
+// A transaction that reads before it writes blocks all other writes meanwhile: keep it short.
 await file.transaction(async (transaction) => {
   const before = await transaction.run(statement('select count from vote where name = ?', 'tea'));
   await transaction.run(statement('update vote set count = 0'));

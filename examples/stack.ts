@@ -1,6 +1,6 @@
 // Four policies around each call of a dependency, composed once. With cockatiel this would be
 // `wrap(bulkhead(10, 50), retry(handleAll, { maxAttempts: 3 }), circuitBreaker(handleAll, …))`;
-// here a full queue and an open breaker also say when to come back, and there is a rate.
+// here a full queue and an open breaker also say when to try again, and the rate is limited.
 import { Breaker, Bucket, Lane, Retry, stack } from 'spillway';
 
 const lane = new Lane({ name: 'quotes', limit: 10, queueMax: 50, deadlineMs: 5_000 });
@@ -8,7 +8,7 @@ const retry = new Retry({ attemptsMax: 3, backoffMs: 10 });
 const breaker = new Breaker();
 const bucket = new Bucket({ ratePerSecond: 100, burst: 20, queueMax: 50 });
 
-// Outermost first: one permit for all attempts, the breaker is asked and a token taken for each.
+// Outermost first: one permit for all attempts; each attempt asks the breaker and takes a token.
 const call = stack(lane, retry, breaker, bucket);
 
 let attempts = 0;

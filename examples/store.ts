@@ -1,10 +1,10 @@
-// Named records with versions: all changes of a commit are made, or none if somebody was faster.
+// Named records with versions: a commit makes all its changes, or none if another was faster.
 import { openStore } from 'spillway';
 
 // `sqlite:<path>`, `postgres://…` and `redis://…` are opened the same way.
 await using store = await openStore('memory:');
 
-/** Moves money, and tries again when somebody else changed an account in between. */
+/** Moves money, and tries again if another commit changed an account in between. */
 async function pay(from: string, to: string, cents: number): Promise<number> {
   for (let attempt = 1; ; attempt += 1) {
     const { records } = await store.read([from, to]);

@@ -1,4 +1,4 @@
-// A day of waiting, tested in milliseconds: whatever takes a Clock can run on a virtual one.
+// A day of waiting, tested in milliseconds: every part that takes a Clock runs on a virtual one.
 import { Lane } from 'spillway';
 import { VirtualClock } from 'spillway/testing';
 

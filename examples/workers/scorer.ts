@@ -1,6 +1,6 @@
 import type { WorkerContext } from 'spillway';
 
-/** The snapshot that all workers read; `publish` replaces it whole. */
+/** The snapshot that all workers read; `publish` replaces it as a whole. */
 export interface Model {
   readonly name: string;
   readonly weight: number;

@@ -12,9 +12,9 @@ export interface BrowserProgram {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** A Chromium that is there, but may have to be unpacked before it runs. */
+/** A Chromium on this machine, which may have to be unpacked before it runs. */
 export interface FoundBrowser {
-  /** Unpacks the browser if nobody has yet, which takes some seconds; rejects if it cannot. */
+  /** Unpacks the browser unless that is done, which takes some seconds; rejects on failure. */
   readonly prepare: () => Promise<BrowserProgram>;
 }
 
@@ -28,7 +28,7 @@ const names = [
   'google-chrome',
 ];
 
-/** `@sparticuz/chromium` unpacks its shared libraries too if `AWS_EXECUTION_ENV` is this. */
+/** With this `AWS_EXECUTION_ENV`, `@sparticuz/chromium` also unpacks its shared libraries. */
 const runtime = 'AWS_Lambda_nodejs22.x';
 
 /**
@@ -42,12 +42,12 @@ export function findBrowser(path: string = process.env.PATH ?? ''): FoundBrowser
   return place === undefined ? packagedBrowser() : browserAt(place);
 }
 
-/** A browser whose program is named by its path. */
+/** A browser that is given by the path of its program. */
 export function browserAt(path: string): FoundBrowser {
   return { prepare: async () => ({ path, env: environment() }) };
 }
 
-/** The browser that npm has installed; undefined if it was left out or cannot run here. */
+/** The browser that npm has installed; undefined if npm left it out or it cannot run here. */
 export function packagedBrowser(): FoundBrowser | undefined {
   if (process.platform !== 'linux' || process.arch !== 'x64') return undefined;
   try {
@@ -91,27 +91,27 @@ async function unpackInto(places: readonly string[]): Promise<string> {
   throw failure;
 }
 
-/** Unpacks beside the place and renames, so that nobody starts a browser that is half there. */
+/** Unpacks beside the folder and renames, so that no process starts half of a browser. */
 async function unpack(place: string): Promise<string> {
   const folder = await mkdtemp(`${place}-`);
   try {
     const env = { ...environment(), TMPDIR: folder, AWS_EXECUTION_ENV: runtime };
     const program = join(import.meta.dirname, 'unpack.ts');
     await promisify(execFile)(process.execPath, [program], { env });
-    // The packaged fonts.conf names another folder than the one the fonts are in here.
+    // The fonts.conf of the package names another folder than that of the fonts here.
     await writeFile(join(folder, 'fonts', 'fonts.conf'), fontsFile(join(place, 'fonts')));
     await chmod(join(folder, 'chromium'), 0o755);
     await chmod(folder, 0o755);
     await rename(folder, place);
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
-    // Another process may have been faster.
+    // Another process may have unpacked it first.
     if (!isUsable(place)) throw error;
   }
   return place;
 }
 
-/** Configuration of fontconfig: these fonts, the ones of the machine, a cache of the user's. */
+/** Configuration of fontconfig: these fonts, those of the machine, and a cache for the user. */
 function fontsFile(folder: string): string {
   const folders = [folder, '/usr/share/fonts', '/usr/local/share/fonts'];
   const lines = folders.map((each) => `  <dir>${each}</dir>`).join('\n');

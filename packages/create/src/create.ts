@@ -21,7 +21,7 @@ function fail(message: string): void {
   process.exitCode = 2;
 }
 
-/** Names that npm refuses, and that of the package which the service depends on. */
+/** Names that npm refuses, and the name of the package that the service depends on. */
 const taken = new Set([...builtinModules, 'node_modules', 'favicon.ico', 'spillway']);
 
 /** Says why npm or Docker would refuse the name; undefined if both take it. */
@@ -31,7 +31,7 @@ function faultOf(name: string): string | undefined {
   return 'use at most 100 small letters, digits, dots, - and _, first a letter or digit';
 }
 
-/** The files of the new service; in a published package they are beside this file. */
+/** The folder with the files of a new service; in a published package it is beside this file. */
 const template: string =
   [import.meta.dirname, resolve(import.meta.dirname, '..')]
     .map((folder) => join(folder, 'template'))
@@ -45,7 +45,7 @@ function create(folder: string): void {
     return;
   }
   cpSync(template, folder, { recursive: true });
-  // npm leaves files of the names .gitignore and .npmignore out of what it publishes.
+  // npm does not publish files with the names .gitignore and .npmignore.
   renameSync(join(folder, 'gitignore'), join(folder, '.gitignore'));
   for (const file of ['package.json', 'README.md']) {
     const path = join(folder, file);

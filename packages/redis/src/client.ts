@@ -41,16 +41,16 @@ interface IoRedisClient {
   duplicate(): unknown;
 }
 
-/** Sends commands and hears messages by any of the clients. */
+/** Sends commands and receives messages by any of the clients. */
 export interface RedisLink {
   /** Commands go out in the order of the calls, all to the server that holds the store. */
   send(args: readonly string[]): Promise<unknown>;
-  /** False if a command may be sent again to another server, while the one after it is not. */
+  /** False if a Cluster may redirect a command but not the one after it. */
   readonly isOneServer: boolean;
   readonly isReady: boolean;
-  /** Hears a channel; calls `restored` whenever messages may have been missed. */
+  /** Subscribes to a channel; calls `restored` whenever messages may have been missed. */
   subscribe(channel: string, heard: Listener, restored: () => void): RedisSubscription;
-  /** Replaces a connection that does not answer, if it is the link's own. */
+  /** Replaces a connection that does not answer, if the link has opened it. */
   reset(): void;
   close(): void;
 }
@@ -63,14 +63,14 @@ export interface RedisSubscription extends Disposable {
 export interface RedisLinkOptions {
   readonly url?: string | undefined;
   readonly client?: RedisClient | undefined;
-  /** A key that lives on the server of the store. */
+  /** A key on the server of the store. */
   readonly key: string;
   readonly connectMs: number;
-  /** Replicas that `WAIT` shall wait for. */
+  /** Number of replicas that `WAIT` waits for. */
   readonly replicasMin: number;
 }
 
-/** Opens a connection of its own for an address, or uses a client that was given. */
+/** Opens a connection for an address, or uses the client of the caller. */
 export async function openLink(options: RedisLinkOptions): Promise<RedisLink> {
   const { url, client, key, connectMs, replicasMin } = options;
   if (client === undefined) return await connect(url as string, connectMs);
@@ -138,7 +138,7 @@ async function connect(url: string, connectMs: number): Promise<RedisLink> {
  */
 const asText = { timeout: 0, typeMapping: {} };
 
-/** A client that was given is neither closed nor replaced. */
+/** A client of the caller is neither closed nor replaced. */
 const foreign = { reset: () => {}, close: () => {} };
 
 function nodeRedisLink(
@@ -157,7 +157,7 @@ function nodeRedisLink(
       let isOver = false;
       listener.on('error', () => {});
       listener.on('ready', () => {
-        // A connection that was on its way when the subscription ended comes all the same.
+        // A connection that was being made when the subscription ended arrives all the same.
         if (isOver) listener.destroy();
         else if (isSubscribed) restored();
       });
@@ -182,7 +182,7 @@ function nodeRedisLink(
   };
 }
 
-/** Makes a link of a Cluster or Sentinel, which does not tell when it replaces a connection. */
+/** Links a Cluster or Sentinel client, which replaces connections without an event. */
 function managedLink(
   client: Pick<OwnSentinel, 'subscribe'>,
   {
@@ -218,7 +218,7 @@ interface IoRedisListener {
 }
 
 /**
- * Options of ioredis without which it runs a command twice, or waits for ever. Scripts compute keys
+ * Options without which ioredis runs a command twice, or waits for ever. Scripts compute the keys
  * of records, which would not match if the client added a prefix to the other keys.
  */
 const needed = {
@@ -227,7 +227,7 @@ const needed = {
   maxRetriesPerRequest: 0,
   keyPrefix: '',
 } as const;
-/** A cluster runs a command twice as well if it tries again after a connection was lost. */
+/** A Cluster also runs a command twice if it tries again after a connection was lost. */
 const neededOfCluster = { ...needed, retryDelayOnFailover: 0 } as const;
 
 function ioredisLink(client: IoRedisClient, replicasMin: number): RedisLink {
@@ -238,7 +238,7 @@ function ioredisLink(client: IoRedisClient, replicasMin: number): RedisLink {
     const given = options[name] ?? '';
     check(given === value, `client.options.${name}`, JSON.stringify(value), given);
   }
-  // It sends WAIT to any of the servers.
+  // A Cluster of ioredis sends WAIT to any of its servers.
   const rule = '0 with a Cluster of ioredis; one of node-redis can wait';
   check(!isCluster || replicasMin === 0, 'replicasMin', rule, replicasMin);
   return {
@@ -260,7 +260,7 @@ function ioredisLink(client: IoRedisClient, replicasMin: number): RedisLink {
         isLive = true;
         restored();
       };
-      // If the connection breaks again, the next `ready` tries anew.
+      // If the connection breaks again, the next `ready` tries again.
       listener.on('ready', () => void begin().catch(() => {}));
       return {
         get isLive() {

@@ -1,23 +1,23 @@
 import { SpillwayError, type StoreChange, type StoreCommit } from 'spillway';
 import { nextTurn } from 'spillway/internal';
 
-/** A commit that is not answered, with its values as JSON; an empty one removes the record. */
+/** A commit without an answer yet; its values are JSON, an empty one removes the record. */
 export interface PendingCommit extends PromiseWithResolvers<StoreCommit | undefined> {
   readonly changes: readonly StoreChange[];
   readonly values: readonly string[];
 }
 
-/** Changes in one call at most, unless one commit has more: Redis does nothing else meanwhile. */
+/** Most changes in one call, unless one commit has more: Redis does nothing else meanwhile. */
 const changesMax = 1_000;
 
-/** Commits from which on a group is sent as two calls, if none is under way. */
+/** A group of this many commits or more is sent as two calls, if none is under way. */
 const halvedMin = 4;
 
 /**
  * Puts the commits of one turn of the promise queue into one call, and sends it at once. It does
- * not wait for the call before, or server and process would be idle in turns. For the same reason
- * many commits that come while nothing is under way become two calls, one turn of the event loop
- * apart: the server works on the second while this process handles the answers of the first.
+ * not wait for the call before, or server and process would wait for each other in turn. For the
+ * same reason many commits that arrive while no call is under way become two calls, one turn of
+ * the event loop apart: the server works on the second while the first's answers are handled.
  */
 export class CommitGroups {
   readonly #queueMax: number;
@@ -34,7 +34,7 @@ export class CommitGroups {
     this.#call = call;
   }
 
-  /** Gives the answer to the commit; throws if too many are under way. */
+  /** Resolves with the answer to the commit; throws if too many are under way. */
   add(changes: readonly StoreChange[], values: readonly string[]): PendingCommit['promise'] {
     if (this.waiting >= this.#queueMax) {
       throw new SpillwayError('LANE_FULL', `${this.waiting} commits of the store are under way`);
@@ -46,11 +46,11 @@ export class CommitGroups {
     return promise;
   }
 
-  /** Resolves when all that was added before is answered. */
+  /** Resolves when all commits that were added before are answered. */
   async idle(): Promise<void> {
     while (this.waiting > 0) {
       await Promise.all(this.#running);
-      // What came in this turn of the promise queue is sent in it, or in the loop's next turn.
+      // Commits of this turn of the promise queue are sent in it, or in the loop's next turn.
       await new Promise<void>(nextTurn);
     }
   }

@@ -9,15 +9,15 @@ export interface StoreKeys {
   readonly expiries: string;
   /** The start of every record's key; the name follows. */
   readonly records: string;
-  /** The channel on which changes are told. */
+  /** The channel on which changes are published. */
   readonly channel: string;
 }
 
 const versionMin = [6, 2];
 
 /**
- * Refuses a server that is too old, full, a replica, or may evict records; gives the durability of
- * a commit without replicas.
+ * Refuses a server that is too old, full, a replica, or may evict records; returns the durability
+ * of a commit that waits for no replica.
  */
 export async function examine(link: RedisLink, keys: StoreKeys): Promise<Durability> {
   const sections = ['server', 'replication', 'memory', 'persistence'];
@@ -41,8 +41,8 @@ export async function examine(link: RedisLink, keys: StoreKeys): Promise<Durabil
   const { state, names, expiries, records, channel } = keys;
   const type = await link.send(['TYPE', state]);
   if (type !== 'none' && type !== 'string') refuse(`${state} is a ${type}, no store's state`);
-  // Writes and removes a record that nobody else can name: that fails on a full server, and for a
-  // user without a right that is needed later.
+  // Writes and removes a record of a name that no caller uses: that fails on a full server, and for
+  // a user without a right that is needed later.
   const words = ['4', state, names, expiries, `${records}\0`, '', '', records, channel];
   for (const value of ['1', '']) {
     await link.send(['EVAL', commitScript.lua, ...words, '1', '', value, '1']);

@@ -3,7 +3,7 @@ import { type ErrorCode, SpillwayError } from 'spillway';
 import { inDoubt } from 'spillway/internal';
 import { foreignForm } from './scripts.ts';
 
-/** Our codes by the first word of an error of the server, after which nothing was done. */
+/** Our codes, by the first word of a server error that means that nothing was done. */
 const codes: Readonly<Record<string, ErrorCode>> = {
   BUSY: 'DATABASE_BUSY', // another script runs for too long
   CLUSTERDOWN: 'DATABASE_BUSY',
@@ -29,13 +29,13 @@ const remedies: Readonly<Record<string, string>> = {
   WRONGPASS: 'check the user and the password of the address',
 };
 
-/** Matches the error of a script that found a record in a form that this version does not write. */
+/** Matches the error of a script that found a record in an unknown format. */
 const misread = new RegExp(`${foreignForm}|user_script.*(attempt to|bad argument)`);
 
 /** Names of node-redis errors for commands that were never sent. */
 const unsent = new Set(['ClientOfflineError', 'ClientClosedError']);
 
-/** The server's and the client's failures as our errors; `doubt` if the command was a commit. */
+/** Turns failures of server and client into our errors; `doubt` if it was a commit. */
 export function redisError(error: unknown, { doubt }: { readonly doubt: boolean }): unknown {
   if (!(error instanceof Error) || error instanceof SpillwayError) return error;
   // Wrong use and a bad address stay as they are.
@@ -59,7 +59,7 @@ export function redisError(error: unknown, { doubt }: { readonly doubt: boolean 
   });
   const isUnsent =
     unsent.has(error.constructor.name) || /writeable|queue is full/.test(error.message);
-  // A Sentinel client looks for the master first.
+  // A Sentinel client has to find the master first.
   const hadConnection = Object(error).syscall !== 'connect';
   return doubt && !isUnsent && hadConnection ? inDoubt(lost) : lost;
 }

@@ -6,7 +6,7 @@ export interface Script {
   readonly sha: string;
 }
 
-/** The error of a script that finds a state or a record that it cannot read. */
+/** Part of the error of a script that finds a state or a record that it cannot read. */
 export const foreignForm = 'was written by another version of spillway';
 
 export function script(lua: string): Script {
@@ -14,17 +14,17 @@ export function script(lua: string): Script {
 }
 
 /**
- * Begins every script: reads the state and other keys by one command into `found`, and tells the
- * time. Each redis.call costs a script more than the few that it reads or writes at once, so all
- * keys are strings: the state is `now wall version`, a record is `version expires value`.
+ * Begins every script: reads the state and other keys by one command into `found`, and computes the
+ * time. A redis.call costs a script more than a few further keys in the same call, so all values
+ * are strings: the state is `now wall version`, a record is `version expires value`.
  *
  * A version that writes records which these scripts would misread has to write the state in
- * another form as well: every script refuses a state that it does not know, so that older processes
- * then do nothing.
+ * another format as well: every script refuses a state that it does not know, so that older
+ * processes then do nothing.
  *
- * Store time goes on by the differences of the server's clock, from the last commit and from what
- * the caller has seen last, so it never goes back and never stands still because one clock was
- * ahead once. Lua prints 14 digits of a number unless it is told otherwise. `%d` takes a quarter of
+ * Store time advances by the differences of the server's clock, from the last commit and from the
+ * time that the caller saw last. So it never goes back, and never stands still because one clock
+ * was ahead once. Lua prints 14 digits of a number by default. `%d` takes a quarter of
  * the time that `%.17g` does (2026-11), and most times are whole microseconds.
  *
  * KEYS[1] is the state. ARGV[1] and [2] are the time and the server's clock as the caller saw them
@@ -65,8 +65,8 @@ end
 `;
 
 /**
- * Reads the records KEYS[2..]. With ARGV[3] it also writes down the time: WAIT then covers all
- * that was written before the read, by whichever connection.
+ * Reads the records KEYS[2..]. With ARGV[3] it also writes the time: WAIT then covers everything
+ * that was written before the read, by any connection.
  */
 export const readScript: Script = script(`${reading('KEYS[1]')}
 if ARGV[3] == 'touch' then redis.call('SET', KEYS[1], state()) end
@@ -81,14 +81,14 @@ end
 return answer`);
 
 /**
- * Names that one call of a list looks at: the server does nothing else meanwhile, and most of them
- * may have expired. 500,000 at once took a second (2026-11).
+ * Most names that one call of a list looks at: the server does nothing else meanwhile, and most of
+ * them may have expired. 500,000 at once took a second (2026-11).
  */
 const lookedMax = 5_000;
 
 /**
- * Lists records by the bytes of their names, each as name and record; before them stands the name
- * behind which the list goes on in another call, or nothing at its end. KEYS[2] is the set of
+ * Lists records by the bytes of their names, each as name and record. The first item is the name
+ * after which the next call of the list goes on, or nothing at its end. KEYS[2] is the set of
  * names; ARGV: prefix, maximum, the name behind which the list begins, and what precedes a name in
  * the key of its record.
  */
@@ -120,10 +120,10 @@ return answer`);
  * Writes records and the state. KEYS: state, names, expiries; ARGV[3] is what precedes a name in
  * the key of its record. A version is at least the microseconds since 1970: after a failover that
  * lost commits none of their versions is given again. Each call removes more expired records than
- * it writes. All is written at the end, by `finish`: until then `touched` has each record as it was
- * found (`was`, `indexed`) and as it shall be (`version`, `expires`, `text`). A record may expire
- * later than its index says, never earlier: so one that lives on and on costs no command of its
- * own.
+ * it writes. All writes happen at the end, by `finish`: until then `touched` has each record as it
+ * was found (`was`, `indexed`) and as it is to be (`version`, `expires`, `text`). A record may
+ * expire later than its index says, never earlier: so a record that is renewed again and again
+ * costs no command for its index.
  */
 export const writing: string = `
 local names, expiries, records = KEYS[2], KEYS[3], ARGV[3]
@@ -202,8 +202,8 @@ const wholeMax = 64;
 /**
  * Makes a group of commits, one after the other, each whole or not at all. KEYS: state, names,
  * expiries, then the record of each change. ARGV: what precedes a name in the key of its record,
- * the channel to tell of changes, then for each commit the number of its changes and for each
- * change the version to find, the value, and the lifetime, or `check` if nothing is to be written.
+ * the channel of changes, then for each commit the number of its changes and for each change the
+ * version to find, the value, and the lifetime, or `check` if nothing is to be written.
  * An empty value removes the record. The message has the changed names with a NUL between two. A
  * call that makes no commit writes nothing.
  */

@@ -222,7 +222,7 @@ export class RedisStore implements Store, Part {
     return await untilAborted(tracedCommit('redis', changes.length, add), signal, inDoubt);
   }
 
-  /** Resolves when nothing is under way; a client that was given stays open. */
+  /** Resolves when no call is under way; a client of the caller stays open. */
   close(options?: CloseOptions): Promise<void> {
     return this.#closing.close(options);
   }
@@ -267,7 +267,7 @@ export class RedisStore implements Store, Part {
     return await untilAborted(this.#send(script, call), signal);
   }
 
-  /** Settles within the deadline; a connection that has not answered by then is replaced. */
+  /** Settles within the deadline; replaces a connection that has not answered by then. */
   #send(script: Script, { keys, args, doubt = false }: Call): Promise<Answer> {
     if (this.#inFlight >= this.#queueMax) {
       throw new SpillwayError('LANE_FULL', `${this.#inFlight} calls of the store are under way`);
@@ -361,7 +361,7 @@ interface Answer {
   readonly rows: readonly unknown[];
 }
 
-/** Reads a record as the scripts write it: version, expiry or nothing, value. */
+/** Parses a record in the format of the scripts: version, expiry or nothing, value. */
 function recordOf(row: unknown): StoredRecord | undefined {
   if (typeof row !== 'string') return undefined;
   const first = row.indexOf(' ');

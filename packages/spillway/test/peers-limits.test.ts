@@ -44,7 +44,7 @@ describe('p-limit', () => {
     assert.equal(gate.stats.inside, 0);
   });
 
-  it('counts those who run and those who wait', async () => {
+  it('counts running and waiting callers', async () => {
     const gate = gateOf(1);
     const all = Promise.all([gate.run(ticks), gate.run(ticks), gate.run(ticks)]);
     assert.deepEqual([gate.stats.inside, gate.stats.waiting], [1, 2]);
@@ -52,7 +52,7 @@ describe('p-limit', () => {
     assert.deepEqual([gate.stats.inside, gate.stats.waiting], [0, 0]);
   });
 
-  it('settles the promise of everybody who waits when the queue is cleared', async () => {
+  it('settles the promise of every waiter when the queue is cleared', async () => {
     const lane = laneOf();
     for (const way of [gateOf(1), lane]) {
       const inside = entering(way);
@@ -160,7 +160,7 @@ describe('bottleneck', () => {
     await assert.rejects(waits, { code: 'CLEARED' });
   });
 
-  it('tells whether a task would run now', () => {
+  it('reports whether a task would run now', () => {
     const lane = laneOf();
     using _place = lane.tryEnter();
     assert.equal(lane.tryEnter(), undefined);
@@ -177,7 +177,7 @@ describe('bottleneck', () => {
     await closed;
   });
 
-  it('tells a hook of what it refuses, and goes on when that throws', async (t) => {
+  it('calls a hook for each refusal, and goes on when the hook throws', async (t) => {
     const warn = t.mock.method(process, 'emitWarning', () => {});
     const codes: string[] = [];
     const lane = laneOf({
@@ -251,7 +251,7 @@ describe('rate-limiter-flexible', () => {
     await bucket.take();
   });
 
-  it('tells the points that are left', async () => {
+  it('reports the points that are left', async () => {
     const clock = new VirtualClock();
     const bucket = new Bucket({ ratePerSecond: 1, burst: 5, queueMax: 0, clock });
     await bucket.take(2);

@@ -59,7 +59,7 @@ describe('cockatiel', () => {
     assert.deepEqual(retry.stats, { kind: 'retry', calls: 1, retries: 1, failures: 1 });
   });
 
-  it('retries only the errors that it is told to', async () => {
+  it('retries only the errors that its rule accepts', async () => {
     const clock = new VirtualClock();
     let attempts = 0;
     const isRetryable = (error: unknown): boolean => error !== down;
@@ -107,7 +107,7 @@ describe('cockatiel', () => {
     assert.deepEqual(await clock.run(call.run(fails)), { instead: down });
   });
 
-  it('tells a timeout to the caller at once, though the task ignores its signal', async () => {
+  it('rejects at once at a timeout, even if the task ignores its signal', async () => {
     const clock = new VirtualClock();
     const call = outbound({ clock, retry: false, breaker: false, deadlineMs: 50 });
     await assert.rejects(clock.run(call.run(hangs)), { code: 'DEADLINE' });
@@ -139,7 +139,7 @@ describe('cockatiel', () => {
     assert.equal(breaker.stats.state, 'open');
   });
 
-  it('tells a waiter that aborts at once, not when its turn comes', async () => {
+  it('rejects a waiter that aborts at once, and not when its turn comes', async () => {
     const gate = new Gate({ limit: 1, queueMax: 9 });
     using _inside = await gate.enter();
     const abort = new AbortController();
@@ -214,7 +214,7 @@ describe('opossum', () => {
     assert.equal(breaker.stats.state, 'open');
   });
 
-  it('tells when it opens, closes and refuses, by hooks and events', async () => {
+  it('reports openings, closings and refusals by hooks and events', async () => {
     const clock = new VirtualClock();
     const said: string[] = [];
     const hear = (_message: unknown, name: string | symbol): void => void said.push(String(name));
@@ -242,7 +242,7 @@ describe('opossum', () => {
     assert.equal(await clock.run(call.run(works)), 'from the cache');
   });
 
-  it('tells calls, failures, times and the last failure', async () => {
+  it('reports calls, failures, times and the last failure', async () => {
     const clock = new VirtualClock();
     const breaker = breakerOf(clock);
     await breaker.run(works);

@@ -209,7 +209,7 @@ describe('poolifier', () => {
     await assert.rejects(Pool.open({ ...base, module: bad }), { code: 'POOL_START' });
   });
 
-  it('names a handler that is not there', async () => {
+  it('names the missing handler in its error', async () => {
     const pool = await shared;
     await assert.rejects(pool.run('missing' as never, 1 as never), /one of the module's handlers/);
   });

@@ -79,7 +79,7 @@ describe('p-queue', () => {
     await Promise.all([held, waits]);
   });
 
-  it('tells when it is idle, and at once if it is idle already', async () => {
+  it('resolves a promise when it is idle, and at once if it is idle already', async () => {
     const backlog = new Backlog<number>({ queueMax: 9, consume: ticks });
     await backlog.idle();
     backlog.add(1);
@@ -158,7 +158,7 @@ describe('p-queue', () => {
     assert.equal(backlog.stats.dropped.cleared, 2);
   });
 
-  it('runs a backlog in the AsyncLocalStorage context of who added the item', async () => {
+  it('runs each item of a backlog in the AsyncLocalStorage context of its caller', async () => {
     const storage = new AsyncLocalStorage<number>();
     const seen: unknown[] = [];
     const consume = (): void => void seen.push(storage.getStore());

@@ -8,17 +8,17 @@ import type {
 } from 'kysely';
 import type { RunOptions } from 'spillway';
 
-/** One conversation with a database, for one query or one transaction. */
+/** One session of a database, for one query or one transaction. */
 export interface SqlConnection extends DatabaseConnection {
   /** Aborts at the deadline, or with the caller's own signal. */
   readonly signal: AbortSignal;
-  /** The error for the caller once `signal` has aborted. */
+  /** The error that the caller gets once `signal` has aborted. */
   interruption(): unknown;
   begin(settings: TransactionSettings): Promise<void>;
   commit(): Promise<void>;
   /** Never fails: a connection that cannot roll back is closed, which rolls back as well. */
   rollback(): Promise<void>;
-  /** Gives the connection back as soon as nothing runs on it; a second call does nothing. */
+  /** Gives the connection back as soon as no query runs on it; a second call does nothing. */
   close(): void;
 }
 
@@ -32,9 +32,9 @@ export interface Engine<Stats> {
   acquire(options: RunOptions): Promise<SqlConnection>;
   /** Runs all of the queries as one transaction. */
   batch(queries: readonly CompiledQuery[], options: RunOptions): Promise<QueryResult<unknown>[]>;
-  /** Runs one transaction without a deadline, while no other process is in such a one. */
+  /** Runs one transaction without a deadline, under a lock that only one process can hold. */
   exclusively<T>(work: (run: RunSql) => Promise<T>, options: RunOptions): Promise<T>;
-  /** Finishes what is under way, and cuts it short when the signal aborts. */
+  /** Finishes the calls under way; when the signal aborts, they are cut short. */
   close(limit: AbortSignal): Promise<void>;
 }
 
@@ -57,7 +57,7 @@ export function isSelect(query: CompiledQuery): boolean {
   return ctes.every(({ expression }) => expression.kind === 'SelectQueryNode');
 }
 
-/** The driver that gives Kysely our connections: it neither opens nor keeps any of its own. */
+/** The driver that gives Kysely our connections; it neither opens nor keeps any itself. */
 export class SqlDriver implements Driver {
   readonly #acquire: (options: RunOptions) => Promise<SqlConnection>;
 
@@ -72,7 +72,7 @@ export class SqlDriver implements Driver {
       return await this.#acquire({ signal: options?.signal });
     } catch (error) {
       if (!options?.signal?.aborted) throw error;
-      // Kysely has told the caller, and would print an error that is rejected after that.
+      // Kysely has answered the caller by now, and would print a later rejection.
       return new Promise(() => {});
     }
   }

@@ -17,9 +17,9 @@ const counters = {
 
 /**
  * Copies the records that do not expire from the store of one database into the empty store of
- * another, all or none, and gives their number. Versions go on behind those of the first store, so
- * that the fence of a lease is never lower than one before. Nobody may use the stores meanwhile: it
- * rejects if a lease is held.
+ * another, all or none, and gives their number. New versions are higher than those of the first
+ * store, so that no lease gets a lower fence than before. No process may use the stores meanwhile:
+ * the call rejects if a lease is held.
  */
 export async function copyStore<Source, Target>(
   from: Database<Source>,

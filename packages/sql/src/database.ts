@@ -46,7 +46,7 @@ export interface DatabaseOptions {
   /** Name of the part in stats and messages. @default 'database' */
   readonly name?: string | undefined;
   /**
-   * The address at which to `LISTEN` for changes of the store, where a pooler stands at `url` that
+   * The address at which to `LISTEN` for changes of the store, if `url` is that of a pooler that
    * gives each transaction another connection, as PgBouncer does. @default `url`
    */
   readonly listenUrl?: string | undefined;
@@ -76,7 +76,7 @@ export type BatchResults<Queries extends readonly CompiledQuery<unknown>[]> = {
   [At in keyof Queries]: Queries[At] extends CompiledQuery<infer Row> ? QueryResult<Row> : never;
 };
 
-/** An engine that is open, and the way to a store on its connections. */
+/** An open engine, and the function that opens a store on its connections. */
 interface Opened {
   readonly kind: DatabaseKind;
   readonly engine: Engine<DatabaseStats>;
@@ -91,7 +91,7 @@ const sqliteMsMax = 2 ** 31 - 1;
 export class Database<Schema> implements Part, AsyncDisposable {
   readonly name: string;
   readonly kind: DatabaseKind;
-  /** Runs single queries: each is a transaction of its own, within the deadline. */
+  /** Runs single queries; each is a transaction of its own, within the deadline. */
   readonly kysely: Kysely<Schema>;
   readonly #engine: Engine<DatabaseStats>;
   readonly #opened: Opened;
@@ -138,8 +138,8 @@ export class Database<Schema> implements Part, AsyncDisposable {
   }
 
   /**
-   * Runs the work as one transaction. All that it does through `tx` is done when this resolves, and
-   * nothing when it rejects, unless the error says that it is not known. The work must not use
+   * Runs the work as one transaction. All its changes through `tx` are made when this resolves, and
+   * none when it rejects, unless the error says that the outcome is unknown. The work must not use
    * `kysely` meanwhile.
    */
   async transaction<T>(
@@ -177,9 +177,9 @@ export class Database<Schema> implements Part, AsyncDisposable {
   }
 
   /**
-   * Commits to the store of this database inside of a transaction, together with its rows. Throws
-   * `DATABASE_BUSY` if a version was another one; the work must not catch that, so that all of it
-   * is undone. Call it last: other commits of the store wait from then until the transaction ends.
+   * Commits to the store of this database inside a transaction, together with its rows. Throws
+   * `DATABASE_BUSY` if a version has changed; the work must not catch that, so that all of it is
+   * undone. Call it last: other commits of the store wait from then until the transaction ends.
    */
   async commitIn(tx: Transaction<Schema>, changes: readonly StoreChange[]): Promise<void> {
     if (changes.length === 0) return;
@@ -190,7 +190,7 @@ export class Database<Schema> implements Part, AsyncDisposable {
     throw new SpillwayError('DATABASE_BUSY', 'a record of the store was changed by another');
   }
 
-  /** Finishes what is under way; when the time is over, it is cut short and fails. */
+  /** Finishes the calls under way; when the time is over, they are cut short and fail. */
   close(options: CloseOptions = {}): Promise<void> {
     return this.#closing.close(options);
   }
@@ -214,7 +214,7 @@ export class Database<Schema> implements Part, AsyncDisposable {
   }
 }
 
-/** Loads `pg` as well: a process that only uses SQLite does without it. */
+/** Loads `pg` as well, which a process that only uses SQLite does not need. */
 async function openPostgres(options: Filled<DatabaseOptions>): Promise<Opened> {
   const { PostgresEngine } = await import('./postgres/engine.ts');
   const { commitInPostgres: commitIn, PostgresStore } = await import('./postgres/store.ts');
@@ -235,7 +235,7 @@ async function openSqlite(options: Filled<DatabaseOptions>): Promise<Opened> {
   return { kind: 'sqlite', engine, openStore, commitIn: commitInSqlite };
 }
 
-/** Lets many queries run at once: the engine itself puts them in order. */
+/** Lets many queries run at once; the engine itself puts them in order. */
 class SharedSqliteAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;

@@ -6,7 +6,7 @@ import type { Engine, RunSql } from './connection.ts';
 /** The engines that a database runs on. */
 export type DatabaseKind = 'sqlite' | 'postgres';
 
-/** One change of the tables. Once released it must never change itself. */
+/** One change of the tables. A migration that was released must never be edited. */
 export interface Migration {
   /** 1, 2, 3 and so on, without gaps. */
   readonly number: number;
@@ -27,7 +27,7 @@ interface Target {
   readonly table: string;
 }
 
-/** Races for creating the table of migrations that one call may lose. */
+/** Times that one call may lose the race to create the table of migrations. */
 const racesMax = 20;
 
 /**
@@ -60,7 +60,7 @@ export async function migrate(
   }
 }
 
-/** Refuses a database of another program; the first one that migrates it notes its name. */
+/** Refuses a database of another program; the first program that migrates it is noted. */
 async function demandOwner(run: RunSql, kind: DatabaseKind, program: string): Promise<void> {
   await run('create table if not exists spillway_program (name text primary key)');
   const [owner] = await run('select name from spillway_program');
@@ -88,7 +88,7 @@ async function applyNext(
   if (next === undefined) return false;
   const places = kind === 'postgres' ? '$1, $2, $3' : '?, ?, ?';
   const row = [next.number, next.name, checksum(next, kind)];
-  // The row comes first: another process that applies the same waits here, and is refused then.
+  // The row is inserted first: another process with the same migration waits here, then fails.
   await run(`insert into ${table} (number, name, checksum) values (${places})`, row);
   for (const statement of statementsOf(next, kind)) {
     await run(statement).catch((cause: unknown) => {

@@ -122,7 +122,7 @@ class SqliteConnection implements SqlConnection {
     try {
       return resultOf<R>(await this.#run(query));
     } catch (error) {
-      // Kysely has told the caller, and would print an error that is rejected after that.
+      // Kysely has answered the caller by now, and would print a later rejection.
       if (options?.signal?.aborted) return { rows: [] };
       throw this.#tx !== undefined && this.signal.aborted ? this.interruption() : error;
     }
@@ -191,7 +191,7 @@ class SqliteConnection implements SqlConnection {
   }
 }
 
-/** Commits to the store inside of a transaction; false if a version was another one. */
+/** Commits to the store inside a transaction; false if a version has changed. */
 export async function commitInSqlite(
   run: RunIn,
   changes: readonly StoreChange[],
@@ -201,7 +201,7 @@ export async function commitInSqlite(
   if (rows.length === 0) return false;
   const { numAffectedRows } = await run(change.sql, change.parameters);
   await run(purge.sql, purge.parameters);
-  // None are changed if another statement of the transaction came between the first two.
+  // No row is changed if another statement of the transaction came between the first two.
   const wanted = changes.filter(({ checkOnly }) => !checkOnly).length;
   return Number(numAffectedRows) === wanted;
 }
@@ -209,7 +209,7 @@ export async function commitInSqlite(
 const comments = '(?:\\s|--[^\\n]*\\n|/\\*.*?\\*/)*';
 const selecting = new RegExp(`^${comments}(?:select|with|values)\\b`, 'is');
 
-/** Guesses by the first word; a reader cannot write, so a wrong guess does no harm. */
+/** Guesses by the first word. A wrong guess does no harm, since a reader cannot write. */
 function maySelect({ query, sql }: CompiledQuery): boolean {
   return query.kind === 'RawNode' && selecting.test(sql);
 }

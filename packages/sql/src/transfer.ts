@@ -10,18 +10,18 @@ import type { DatabaseKind, Migration } from './migrate.ts';
 export interface MovedTables {
   /** Name of the program, in the first line of an export. */
   readonly program: string;
-  /** All of them must have been applied: their number tells what the tables look like. */
+  /** All of them must have been applied: their number identifies the schema of the tables. */
   readonly migrations: readonly Migration[];
-  /** False for tables that stay, as those of Spillway and SQLite do. @default all others move */
+  /** False for tables to leave out; those of Spillway and SQLite always are. @default all move */
   readonly isMoved?: ((table: string) => boolean) | undefined;
-  /** False for rows that stay. @default all move */
+  /** False for rows to leave out. @default all move */
   readonly isRowMoved?: ((table: string, row: TableRow) => boolean) | undefined;
 }
 
 /** Row of a table, by column. */
 export type TableRow = Readonly<Record<string, unknown>>;
 
-/** A line of an export that is not a row; the program gives it a meaning. */
+/** A line of an export that is not a row; only the program knows its meaning. */
 export type OtherLine = Readonly<Record<string, unknown>> & { readonly table?: never };
 
 export interface ExportTablesOptions {
@@ -29,7 +29,7 @@ export interface ExportTablesOptions {
   readonly url: string;
   /** The tables to move. */
   readonly tables: MovedTables;
-  /** Lines of the program's own behind the rows, such as pieces of files. @default none */
+  /** Lines of the program itself after the rows, such as pieces of files. @default none */
   readonly others?: AsyncIterable<OtherLine> | undefined;
 }
 
@@ -40,9 +40,9 @@ export interface ImportTablesOptions<Schema> {
   readonly tables: MovedTables;
   /** Output of {@link exportTables}, in pieces of any length. */
   readonly source: AsyncIterable<Uint8Array>;
-  /** True if the rows that are there are deleted; else they are refused. @default false */
+  /** True to delete rows that exist already; otherwise these make it fail. @default false */
   readonly replace?: boolean | undefined;
-  /** Takes the lines that are no rows. @default they are refused */
+  /** Called with each line that is not a row. @default such a line makes it fail */
   readonly onOther?: ((line: OtherLine) => Promise<void>) | undefined;
   /** Called when the whole export was read and checked, before the commit. */
   readonly onWhole?: (() => Promise<void>) | undefined;
@@ -68,7 +68,7 @@ const lineBytesMax = 512 * 1_048_576;
 const newline = 0x0a;
 
 /**
- * Writes all that the tables hold at one moment as lines of JSON, in constant memory; processes
+ * Writes all rows of the tables as of one moment as lines of JSON, in constant memory; processes
  * that write meanwhile do not wait. Bytes are `{ "$base64": … }`. The last line has a checksum.
  */
 export async function* exportTables(options: ExportTablesOptions): AsyncGenerator<string> {
@@ -118,7 +118,7 @@ async function* sqliteRows(path: string, moved: MovedTables): AsyncGenerator<Row
   }
 }
 
-/** Rows come in pages: the transaction waits until each was taken. */
+/** Yields rows in pages: the transaction waits until the reader has taken each page. */
 async function* postgresRows(url: string, moved: MovedTables): AsyncGenerator<RowOfTable> {
   await using database = await Database.open<object>({ url, deadlineMs: Infinity });
   const pages = new TransformStream<RowOfTable[], RowOfTable[]>();
@@ -140,7 +140,7 @@ async function* postgresRows(url: string, moved: MovedTables): AsyncGenerator<Ro
     () => writer.close(),
     (error: unknown) => writer.abort(error),
   );
-  // A reader that stops gets no error; any other failure comes out of the pages.
+  // A reader that stops gets no error; any other failure is thrown by the pages.
   ended.catch(() => {});
   for await (const page of pages.readable) yield* page;
 }
@@ -151,7 +151,7 @@ const tableNames = {
     where relnamespace = current_schema()::regnamespace and relkind = 'r' order by oid`,
 };
 
-/** Tables that move, in the order in which they were made: rows follow those they refer to. */
+/** Tables to move, in the order of creation: referenced rows come before those that refer. */
 async function movedTables(
   run: Run,
   kind: DatabaseKind,
@@ -189,14 +189,14 @@ export async function importTables<Schema>(options: ImportTablesOptions<Schema>)
   });
 }
 
-/** Looks at all rows of a table, a page at a time, since those that stay may come first. */
+/** Looks at all rows of a table, a page at a time, since rows to leave out may come first. */
 async function demandEmpty(
   run: Run,
   kind: DatabaseKind,
   table: string,
   { isRowMoved = () => true }: MovedTables,
 ): Promise<void> {
-  // SQLite reads a table in the same order each time; Postgres only if it is told to.
+  // SQLite reads a table in the same order each time; Postgres only with this setting.
   const order = kind === 'postgres' ? ' order by ctid' : '';
   for (let from = 0; ; from += pageRows) {
     const page = `${order} limit ${pageRows} offset ${from}`;
@@ -296,7 +296,7 @@ class RowWriter {
       return isPostgres ? `$${number}` : '?';
     };
     const places = rows.map((row) => `(${Object.keys(row).map(place).join()})`);
-    // Numbers that the database would give itself stay as they are.
+    // Numbers that the database would generate are inserted as they were.
     const own = isPostgres ? ' overriding system value' : '';
     const into = `insert into ${quoted(this.#table)} (${this.#columns})${own}`;
     const values = rows.flatMap((row) => Object.values(row).map(decoded));
@@ -304,7 +304,7 @@ class RowWriter {
   }
 }
 
-/** Lets columns that count by themselves go on behind the rows that have come. */
+/** Lets generated numbers continue after those of the imported rows. */
 async function countOn(run: Run, tables: readonly string[]): Promise<void> {
   const counted = await run(
     `select table_name, column_name,
@@ -319,7 +319,7 @@ async function countOn(run: Run, tables: readonly string[]): Promise<void> {
   }
 }
 
-/** Lines as bytes, without their ends; what follows the last end is a line too. */
+/** Lines as bytes, without line ends; bytes after the last line end are a line, too. */
 export async function* byteLines(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let parts: Uint8Array[] = [];
   let bytes = 0;

@@ -13,7 +13,7 @@ const { service, listener } = await openService({
 });
 service.start().then(
   () => console.log(`listening at ${listener.url}`),
-  () => {}, // The reason is told by `run`.
+  () => {}, // `run` reports the reason.
 );
 // Serves until it is asked to stop (SIGTERM, Ctrl-C), then finishes the requests under way.
 await service.run();

@@ -49,7 +49,7 @@ export async function openService({ host, port, upstream }: ServiceSettings): Pr
     else answer(res, 404, { ok: false, error: { code: 'NOT_FOUND', message: `no ${path}` } });
   });
   const listener = new Listener(server, { host, port });
-  // Parts start in this order and close in reverse: the door first, what stands behind it last.
+  // Parts start in this order and close in reverse: the listener first, the pool last.
   const service = new Service({ parts: [pool, words.lane, listener] });
   return { service, listener };
 }

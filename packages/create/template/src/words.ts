@@ -16,9 +16,9 @@ export interface WordsOptions {
 
 /** Counts the words of pages on another site. */
 export class Words {
-  /** Upper bounds: the lane finds by itself how many calls the other side can bear. */
+  /** Upper bounds: the lane finds by itself how many calls the other site can serve at once. */
   readonly lane: Lane;
-  /** Retries, a breaker, a rate and a time for each attempt around the calls to the other side. */
+  /** Calls to the other site: a rate, a breaker, retries, and a time limit for each attempt. */
   readonly pages: Outbound;
   readonly #options: WordsOptions;
 
@@ -29,7 +29,7 @@ export class Words {
     this.pages = outbound({ rate: 100, attemptMs: 800, deadlineMs: 1_800, clock });
   }
 
-  /** Counts the words of one page; the signal ends the waiting and the work. */
+  /** Counts the words of one page; the signal cancels waiting and work. */
   async of(name: string, signal: AbortSignal): Promise<number> {
     const { fetchPage, count } = this.#options;
     const page = await this.pages.run((attempt) => fetchPage(name, attempt), { signal });

@@ -5,7 +5,7 @@ import { type FetchPage, Words } from '../src/words.ts';
 
 const count = async (text: string): Promise<number> => text.split(' ').length;
 
-/** Never answers, and ends when it is told to: a permit is held until its work has ended. */
+/** Never answers, and ends when its signal aborts: until then it holds its permit. */
 const hangs: FetchPage = (_name, signal) =>
   new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason));

@@ -13,7 +13,7 @@ import { WaitQueue } from '../wait/wait-queue.ts';
 
 /**
  * Reason for which an item was dropped: its `attempts` are used up, the backlog `closed` first,
- * `key` or `merge` threw an `error`, the backlog was `full`, or somebody `cleared` it.
+ * `key` or `merge` threw an `error`, the backlog was `full`, or `clear` was called.
  */
 export type DropReason = 'attempts' | 'cleared' | 'closed' | 'error' | 'full';
 
@@ -26,13 +26,13 @@ export interface BacklogOptions<T> {
   readonly name?: string | undefined;
   /** Items that may run at once. An integer from 1. @default 1 */
   readonly consumers?: number | undefined;
-  /** Items of one key run one after another, and those that wait become one. @default none */
+  /** Items of one key run one after another; waiting ones are merged. @default none */
   readonly key?: ((item: T) => string) | undefined;
-  /** Makes one item of two of the same key, older first. @default the newer one */
+  /** Merges two items of the same key, the older one first. @default keeps the newer one */
   readonly merge?: ((waiting: T, incoming: T) => T) | undefined;
   /** Attempts for an item, merged or not. An integer from 1. @default 5 */
   readonly attemptsMax?: number | undefined;
-  /** The longest wait before the second attempt, in ms; doubled for each further. @default 100 */
+  /** The longest wait before attempt 2, in ms; doubles with each attempt. @default 100 */
   readonly backoffMs?: number | undefined;
   /** The longest wait before any attempt, in ms, from `backoffMs` to a day. @default 30_000 */
   readonly backoffMsMax?: number | undefined;
@@ -45,9 +45,9 @@ export interface BacklogOptions<T> {
 /** `added` is always the sum of `merged`, `done`, all `dropped`, and the items still held. */
 export interface BacklogStats {
   readonly kind: 'backlog';
-  /** Items given to `add`, whatever became of them. */
+  /** Items passed to `add`, also those that were dropped. */
   readonly added: number;
-  /** Items that became part of another one of their key. */
+  /** Items that were merged with a waiting one of their key. */
   readonly merged: number;
   readonly done: number;
   /** Attempts that failed. */
@@ -99,15 +99,15 @@ class Entry<T> implements RingMember {
 }
 
 /**
- * Fire-and-forget work: bounded, tried again when it fails, and coalesced by key, so that of one
- * key at most one item runs and one waits. Each item runs in the AsyncLocalStorage context of the
+ * Fire-and-forget work: bounded, tried again when it fails, and coalesced by key, so that at most
+ * one item of a key runs and one waits. Each item runs in the AsyncLocalStorage context of the
  * caller that added it. Items that are dropped are counted and passed to `onDrop`.
  */
 export class Backlog<T> implements Part, AsyncDisposable {
   readonly name: string;
   readonly #settings: ReturnType<typeof settings<T>>;
   readonly #waiting = new Ring<Entry<T>>();
-  /** Entries that were next while their key was running; they are older than all that wait. */
+  /** Entries whose turn came while their key was running; older than all that wait. */
   readonly #blocked = new Map<string, Entry<T>>();
   readonly #running = new Set<Entry<T>>();
   readonly #retrying = new Set<Entry<T>>();
@@ -180,7 +180,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
     return 'added';
   }
 
-  /** Resolves when nothing waits, runs or is to be retried. */
+  /** Resolves when no item waits, runs or is to be retried. */
   async idle({ signal }: RunOptions = {}): Promise<void> {
     if (this.#size > 0 || signal?.aborted) await this.#idle.wait(signal);
   }
@@ -231,7 +231,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
 
   async #finish(limit: AbortSignal): Promise<void> {
     this.resume();
-    // If the time is over first, items are left.
+    // If the time is over first, some items are not finished.
     await this.idle({ signal: limit }).catch(() => {});
     if (this.#size === 0) return;
     const message = `${this.#size} items were left, ${this.#running.size} of them running`;
@@ -270,7 +270,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
 
   /**
    * Finds the oldest entry whose key is free. Entries with a running key are put aside, so that
-   * nobody looks at them again before their key is free.
+   * the search skips them until their key is free.
    */
   #next(): Entry<T> | undefined {
     if (this.#isPaused || this.#running.size >= this.#consumers) return undefined;
@@ -332,7 +332,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
     }
     if (key !== undefined) this.#waitingByKey.set(key, entry);
     this.#retrying.add(entry);
-    // Full jitter; the exponent stops growing where it could only overflow.
+    // Full jitter; the exponent is bounded, so that the delay cannot overflow.
     const waitMsMax = Math.min(backoffMs * 2 ** Math.min(attempts - 1, 50), backoffMsMax);
     entry.retry = clock.after(random() * waitMsMax, () => {
       this.#retrying.delete(entry);
@@ -346,7 +346,7 @@ export class Backlog<T> implements Part, AsyncDisposable {
     try {
       this.#settings.onDrop?.(item, reason, error);
     } catch {
-      // The drop is counted already, and a broken report must not stop the work.
+      // The drop is counted already, and an error in `onDrop` must not stop the work.
     }
     return 'dropped';
   }

@@ -27,7 +27,7 @@ export async function replaceFile(
 ): Promise<FileHandle> {
   let handle: FileHandle | undefined;
   try {
-    // A temporary file that is there was left by a process that died.
+    // A process that died may have left a temporary file.
     await rm(temporary, { force: true });
     handle = await open(temporary, 'wx', mode);
     if (like !== undefined) await takeOver(handle, like);
@@ -43,7 +43,7 @@ export async function replaceFile(
   }
 }
 
-/** Renames a file whose content is on the disk, and returns once the new name is, too. */
+/** Renames a file whose content is on the disk; returns once the new name is durable, too. */
 export async function renameDurably(from: string, to: string): Promise<void> {
   await rename(from, to);
   await syncFolder(dirname(to));
@@ -61,7 +61,7 @@ export async function syncFolder(path: string): Promise<void> {
 
 async function takeOver(handle: FileHandle, { mode, uid, gid }: BigIntStats): Promise<void> {
   const made = await handle.stat({ bigint: true });
-  // Only the superuser may give files away; the permissions are what others depend on.
+  // Only the superuser may change the owner; the permissions matter more, and are kept.
   if (made.uid !== uid || made.gid !== gid) {
     await handle.chown(Number(uid), Number(gid)).catch(unlessForbidden);
   }

@@ -20,7 +20,7 @@ export async function documentTarget(path: string): Promise<string> {
     const found = await realpath(path).catch(unlessMissing);
     if (found !== undefined) return found;
     const target = join(await realpath(dirname(path)), basename(path));
-    // A write would replace a link to nowhere. A file that was made since `realpath` is no link.
+    // A write would replace a link to nowhere. A file that was made after `realpath` is no link.
     const isLink = (await lstat(target).catch(unlessMissing))?.isSymbolicLink() === true;
     if (isLink) throw new Error('it is a link to a file that does not exist');
     return target;
@@ -29,13 +29,13 @@ export async function documentTarget(path: string): Promise<string> {
   }
 }
 
-/** The file of a {@link Document}: read whole, replaced whole. Writing needs the lock. */
+/** The file of a {@link Document}, read and replaced as a whole. A writer holds the lock. */
 export class DocumentFile {
   readonly path: string;
   readonly #initial: string;
   readonly #bytesMax: number;
   #current: DocumentVersion | undefined;
-  /** Kept open so that its inode is not given to a later version, which would look the same. */
+  /** Kept open, or a later version might get the same inode and look unchanged. */
   #handle: FileHandle | undefined;
 
   constructor(path: string, initial: string, bytesMax: number) {
@@ -44,7 +44,7 @@ export class DocumentFile {
     this.#bytesMax = bytesMax;
   }
 
-  /** Gives the newest version; reads the file only if it is another one than last time. */
+  /** Gives the newest version; reads the file only if it was replaced since the last read. */
   async load(): Promise<DocumentVersion> {
     try {
       const found = await stat(this.path, { bigint: true }).catch(unlessMissing);

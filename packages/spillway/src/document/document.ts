@@ -29,7 +29,7 @@ import { FileLock } from './file-lock.ts';
 export interface DocumentOptions<T> {
   /** Path of the file; links are followed. Only its owner can read a new file. */
   readonly path: string;
-  /** Value while there is no file: anything that JSON keeps as it is. */
+  /** Value while there is no file: any value that JSON can represent exactly. */
   readonly initial: T;
   /** Name of the part in stats and messages. @default 'document' */
   readonly name?: string | undefined;
@@ -45,7 +45,7 @@ export interface DocumentOptions<T> {
   readonly bytesMax?: number | undefined;
   /** Transactions that may wait; one more is refused. An integer from 0. @default 10_000 */
   readonly queueMax?: number | undefined;
-  /** The longest time of a transaction, waiting included, in ms, from 0. @default 10_000 */
+  /** The longest time of a transaction, with its waiting, in ms, from 0. @default 10_000 */
   readonly deadlineMs?: number | undefined;
   /** Source of time. @default systemClock */
   readonly clock?: Clock | undefined;
@@ -64,10 +64,10 @@ export interface DocumentStats {
   readonly full: boolean;
 }
 
-/** Changes the draft, or returns a new value; it is left out if its signal has aborted. */
+/** Changes the draft, or returns a new value. Left out if the caller's signal has aborted. */
 export type Change<T> = (draft: T, signal: AbortSignal) => T | undefined | Promise<T | undefined>;
 
-/** The change that runs in this async context, to find transactions within it. */
+/** The change that runs in this async context, so that a nested transaction is noticed. */
 const changing = new AsyncLocalStorage<{ readonly path: string; isRunning: boolean }>();
 
 /**
@@ -162,7 +162,7 @@ export class Document<T> implements Part, AsyncDisposable {
     return { kind: 'document', waiting, transactions, writes: this.#writes, full };
   }
 
-  /** Gives a copy of the newest value, whichever process wrote it. */
+  /** Gives a copy of the newest value, whichever process has written it. */
   async read({ signal }: RunOptions = {}): Promise<T> {
     signal?.throwIfAborted();
     this.#checkOpen();
@@ -221,7 +221,7 @@ export class Document<T> implements Part, AsyncDisposable {
     return new SpillwayError('DOCUMENT_CLOSED', `${this.#file.path} is closed`);
   }
 
-  /** Loads the file. Calls that come during a read share the next one, which is newer. */
+  /** Loads the file. Calls that arrive during a read share the next read, which sees more. */
   #load(): Promise<DocumentVersion> {
     this.#loadingNext ??= Promise.allSettled([this.#loading]).then(() => {
       this.#loading = this.#file.load();

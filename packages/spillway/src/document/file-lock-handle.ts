@@ -17,14 +17,14 @@ export class FileLockHandle implements Disposable {
   #database: DatabaseSync | undefined;
   #begin: StatementSync | undefined;
   #inode: bigint | undefined;
-  /** True if the kernel's list of locks has shown this one; undefined until it was held once. */
+  /** True if `/proc/locks` has shown this lock; undefined until it was held once. */
   #isListed: boolean | undefined;
 
   constructor(path: string) {
     this.#path = path;
   }
 
-  /** Takes the lock if it is free, without waiting; false if somebody else holds it. */
+  /** Takes the lock if it is free, without waiting; false if another holder has it. */
   tryLock(): boolean {
     try {
       if (this.#database === undefined) this.#open();
@@ -33,7 +33,7 @@ export class FileLockHandle implements Disposable {
       if (field(cause, 'errcode') === sqliteBusy) return false;
       throw this.#failure(cause);
     }
-    // A lock on a file that was deleted or replaced keeps nobody out: take the new one.
+    // A lock on a file that was deleted or replaced excludes nobody: take the new file's.
     if (inodeOf(this.#path) === this.#inode) {
       this.#isListed ??= isListed(this.#inode);
       return true;
@@ -47,7 +47,7 @@ export class FileLockHandle implements Disposable {
   }
 
   /**
-   * Gives the reason if a lock that was taken is held no more. The kernel drops it as soon as any
+   * Gives the reason if the lock was taken and then lost. The kernel drops it as soon as any
    * code of this process closes any descriptor of the file. Linux shows that in `/proc/locks`;
    * elsewhere only a file that was deleted or replaced is noticed.
    */
@@ -60,7 +60,7 @@ export class FileLockHandle implements Disposable {
   #open(): void {
     const { DatabaseSync } = nodeSqlite();
     const folder = dirname(this.#path);
-    // Its parent has to be there: a lock in a folder made by mistake would keep nobody out.
+    // Its parent must exist: a lock in a folder that was made by mistake would exclude nobody.
     if (statSync(dirname(folder)).isDirectory()) mkdirSync(folder, { recursive: true });
     const opened = new DatabaseSync(this.#path, { timeout: 0 });
     this.#database = opened;
@@ -74,7 +74,7 @@ export class FileLockHandle implements Disposable {
     this[Symbol.dispose]();
     let reason = cause;
     try {
-      // SQLite only says that it cannot; the file system says why.
+      // The error of SQLite gives no reason; that of the file system does.
       accessSync(dirname(this.#path), constants.W_OK);
     } catch (denied) {
       reason = field(cause, 'syscall') === undefined ? denied : cause;

@@ -38,7 +38,7 @@ export interface FileLockOptions {
 
 export interface FileLockStats {
   readonly kind: 'file-lock';
-  /** True if this process holds the lock, as far as it has looked. */
+  /** True if this process held the lock when it last looked. */
   readonly held: boolean;
   /** Callers of this lock that wait for it. */
   readonly waiting: number;
@@ -98,8 +98,8 @@ const sharedLocks = new Map<string, SharedLock>();
  *
  * It can be lost in two ways, and then another process may take it: its files are deleted, or other
  * code of this process opens and closes one of them (a backup that reads `.locks`, for example).
- * The holder is told by {@link HeldLock.signal}, up to a second later. It cannot see a loss of the
- * second kind on systems other than Linux, nor anything on network file systems.
+ * {@link HeldLock.signal} aborts up to a second later. The holder cannot notice a loss of the
+ * second kind on systems other than Linux, nor any loss on network file systems.
  */
 export class FileLock implements Disposable {
   readonly #settings: Filled<FileLockOptions>;
@@ -156,7 +156,7 @@ export class FileLock implements Disposable {
     return new Held(shared, path, clock, () => release.dispose());
   }
 
-  /** Closes the files as soon as nobody in this process holds or awaits the lock. */
+  /** Closes the files once no caller in this process holds or awaits the lock. */
   [Symbol.dispose](): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -169,7 +169,7 @@ export class FileLock implements Disposable {
     try {
       folder = realpathSync(folder);
     } catch {
-      // Opening the lock fails as well, and says why.
+      // Opening the lock fails as well, and its error has the reason.
     }
     const path = join(folder, '.locks', basename(this.#settings.path));
     const shared = sharedLocks.get(path) ?? new SharedLock(path);
@@ -233,7 +233,7 @@ class Held implements HeldLock {
     this.#shared.held = undefined;
     this.#timer?.[Symbol.dispose]();
     this.#shared.owner.unlock();
-    // A lock that was lost is taken anew from the file that is there then.
+    // A lock that was lost is taken again on the file that exists then.
     if (this.isLost) this.#shared.owner[Symbol.dispose]();
     this.#release();
   }

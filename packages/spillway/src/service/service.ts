@@ -11,9 +11,9 @@ import { nextTurn } from '../wait/turn-budget.ts';
 import { StopSignal } from './stop-signal.ts';
 
 export interface ServiceOptions {
-  /** Started in this order, closed in reverse. One without `start` is taken to be open already. */
+  /** Started in this order, closed in reverse. A part without `start` counts as open already. */
   readonly parts: readonly Part[];
-  /** The name of this service, which is a part itself. @default 'service' */
+  /** The name of this service, which is itself a part. @default 'service' */
   readonly name?: string | undefined;
   /** The time to close all parts together, in milliseconds, from 0. @default 8_000 */
   readonly closeMsMax?: number | undefined;
@@ -23,7 +23,7 @@ export interface ServiceOptions {
 /** The states of a service, in their order. */
 export type ServiceState = 'new' | 'starting' | 'ready' | 'closing' | 'closed';
 
-/** The state of a part; one that stays `starting` or `closing` in a closed service was left. */
+/** The state of a part; in a closed service `starting` or `closing` means it did not finish. */
 export type PartState = 'new' | 'starting' | 'started' | 'closing' | 'closed' | 'failed';
 
 export interface ServiceStats {
@@ -98,8 +98,8 @@ class Member {
 }
 
 /**
- * Parts that start in order and close in reverse, within a limit: `await service.run();`. Whatever
- * is open already (a pool, a database) is given as it is; the service owns it from then on.
+ * Parts that start in order and close in reverse, within a limit: `await service.run();`. A part
+ * may be open already (a pool, a database); the service owns it from then on and closes it.
  */
 export class Service implements Part, AsyncDisposable {
   readonly name: string;
@@ -115,7 +115,7 @@ export class Service implements Part, AsyncDisposable {
     const { parts, name, closeMsMax, clock } = settle('Service', options, {
       parts: instance(Array.isArray, 'an array'),
       name: or(word, 'service'),
-      // Docker kills a container 10 s after it asked it to stop.
+      // Docker kills a container 10 s after it has asked it to stop.
       closeMsMax: or(number(0), 8_000),
       clock: or(clockRule, systemClock),
     });
@@ -136,12 +136,12 @@ export class Service implements Part, AsyncDisposable {
     return this.#state === 'ready' && this.unready.length === 0;
   }
 
-  /** The names of the parts that have not started, have closed, or say that they cannot work. */
+  /** The names of the parts that have not started, have closed, or report not ready. */
   get unready(): readonly string[] {
     return this.#members.filter(({ ready }) => !ready).map(({ part }) => part.name);
   }
 
-  /** The reasons of the parts that are not ready, by name, as far as they know them. */
+  /** The reasons of the parts that are not ready, by name, where the part gives one. */
   get faults(): Readonly<Record<string, string>> {
     const entries = this.#members.flatMap(({ part, ready, fault }) => {
       return ready || fault === undefined ? [] : [[part.name, fault] as const];
@@ -167,7 +167,7 @@ export class Service implements Part, AsyncDisposable {
   }
 
   /**
-   * Closes the parts in reverse, each though others fail or take too long; rejects with
+   * Closes all parts in reverse, even if some fail or take too long; then it rejects with
    * `SERVICE_CLOSE`, which names those. Every call gets the same promise.
    */
   close(options: CloseOptions = {}): Promise<void> {
@@ -253,7 +253,7 @@ export class Service implements Part, AsyncDisposable {
       });
       await Promise.race([closed, over]);
     }
-    // Parts that give up or close by force when the time is over get a moment to say so.
+    // Parts that give up or close by force at the limit get a moment to report it.
     if (signal.aborted) await new Promise<void>(nextTurn);
     this.#state = 'closed';
     const left = this.#left();
@@ -273,7 +273,7 @@ export class Service implements Part, AsyncDisposable {
   }
 }
 
-/** Closes a part as such; anything else that is disposable is disposed. */
+/** Closes a part by `close`; any other disposable is disposed. */
 async function closeOpened(opened: unknown, options: CloseOptions): Promise<void> {
   const held: Partial<Part & AsyncDisposable & Disposable> = Object(opened);
   // A server of Node has a `close` too, but one that takes a callback.

@@ -18,17 +18,17 @@ const steps = 420;
 interface Drawn {
   readonly name: string;
   readonly decision: StoreDecision;
-  /** Draws the argument in view of the record. */
+  /** Draws a random argument that suits the record. */
   argument(value: Json | undefined): Json;
 }
 
-/** Buckets of several rates, so that 429s are few of many tokens as well as many of few. */
+/** Buckets of several rates, so that 429s are a small share of the tokens or a large one. */
 function drawBucket(random: Random): Drawn {
   const ratePerSecond = [0.7, 15, 15, 1_000, 1_000, 1_000][Math.floor(random() * 6)] as number;
   const burst = Math.max(1, Math.ceil(ratePerSecond / 10));
   const recoverMs = ratePerSecond === 15 ? 60_000 : 5_000;
   const rule = { ratePerSecond, burst, recoverMs, roundMs: 1_000 };
-  // Some are new: nothing is known of them yet.
+  // Some buckets are new, without a record.
   const name = `bucket/${ratePerSecond}/${random() < 0.1 ? random() : 'all'}`;
   if (random() < 0.6) {
     const n = Math.floor(random() * 9);
@@ -52,7 +52,7 @@ function drawRate(random: Random): Drawn {
   };
 }
 
-/** Breakers with both rules; most news are of the state as it is, some come late or early. */
+/** Breakers with both rules; most reports are about the present state, some early or late. */
 function drawBreaker(random: Random): Drawn {
   const share = failureShare({ share: 0.4, windowMs: 3_000, callsMin: 5 });
   const isShare = random() < 0.5;
@@ -86,7 +86,7 @@ function drawBreaker(random: Random): Drawn {
       const told = Array.from({ length: Math.floor(random() * 4) }, () => news(value));
       const state = value as unknown as SharedState | undefined;
       const known = [state?.prober, state?.recent[0], state?.recent.at(-1)];
-      // Most visits come once; some are told again, since their answer was lost.
+      // Most visits come once; some are repeated, as after a lost answer.
       const id = known[Math.floor(random() * 6)] || `visit-${random()}`;
       const visit = { id, told, wantsProbe: random() < 0.6, chance: random() };
       return breakerArgument(rule, visit);

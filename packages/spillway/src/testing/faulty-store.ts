@@ -35,8 +35,8 @@ export interface FaultyStoreOptions {
 }
 
 /**
- * A store behind a bad network, for tests on a virtual clock. Give each simulated process its own
- * around the one they share. A call that is aborted may still arrive, as it may in life.
+ * A store behind a bad network, for tests on a virtual clock. Give each simulated process one of
+ * its own around the store that they share. An aborted call may arrive, as on a real network.
  */
 export class FaultyStore implements Store {
   /** True while the network is down: no message arrives and every call fails. */

@@ -6,14 +6,14 @@ import { systemClock } from '../base/clock.ts';
 import { pause } from '../wait/wait-queue.ts';
 import { bucketRule, gateLimit, LoopDelays, type TakeReport, takeMs } from './process-role.ts';
 
-/** A program that opens the store that is to be shared, and then calls `playProcessRole`. */
+/** A program that opens the shared store and then calls `playProcessRole`. */
 export interface ProcessSubject {
   readonly program: string;
   /** Settings that the program needs to find the store. */
   readonly args: readonly string[];
 }
 
-/** One promise that real processes must keep together on any store that they share. */
+/** One guarantee that must hold for real processes on any store that they share. */
 export interface ProcessCase {
   readonly name: string;
   check(subject: ProcessSubject): Promise<void>;
@@ -77,7 +77,7 @@ async function withPlayers(
   await play(players);
 }
 
-/** Pauses a process that is about to write until another has written, or time for it passed. */
+/** Pauses a process before a write until another has written, or had time to. */
 async function overtake(players: readonly Player[]): Promise<void> {
   const guarded = players.map(async (player) => {
     await player.hears('guarded', player.told.length);
@@ -139,14 +139,14 @@ async function checkBucket(subject: ProcessSubject): Promise<void> {
   });
 }
 
-/** The promised time, plus an allowance for pipes, in milliseconds. */
+/** The guaranteed time, plus an allowance for pipes, in milliseconds. */
 const withinMs = 1_250;
 
 async function checkBreaker(subject: ProcessSubject): Promise<void> {
   await withPlayers(subject, { role: 'call', count: 4, ready: 'passed' }, async (players) => {
     const [first] = players as [Player];
     using delays = new LoopDelays();
-    // The line tells for how long the machine kept its process from running.
+    // The line has the time for which the machine kept its process from running.
     const allowedMs = (line: string) => withinMs + delays.sumMs + Number(line.split(' ')[1]);
     const marks = players.map(({ told }) => told.length);
     first.say('down');
@@ -171,12 +171,12 @@ async function checkBreaker(subject: ProcessSubject): Promise<void> {
   });
 }
 
-/** Two processes are killed while they are inside; their permits come back. */
+/** Two processes are killed while they hold permits; these come back. */
 async function checkGate(subject: ProcessSubject): Promise<void> {
   await withPlayers(subject, { role: 'enter', count: 4, ready: 'inside' }, async (players) => {
     const [first, second, ...others] = players as [Player, Player, ...Player[]];
     for (const gone of [first, second]) gone.process.kill('SIGKILL');
-    // So many that they needed the permits of those who are gone.
+    // So many that they must have the permits of the killed processes.
     const counts = () =>
       players.flatMap(({ told }) => told.map(({ line }) => Number(line.split(' ')[1])));
     for (const other of others) {

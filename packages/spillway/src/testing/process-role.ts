@@ -97,7 +97,7 @@ async function take(store: Store, commands: Commands): Promise<void> {
   const { view, spent } = measured(store);
   const aheadMs = await storeAheadMs(store);
   let readAt = 0;
-  // Notes the time by which the bucket decided, however late this process gets its token.
+  // Notes the bucket's time of the token, however late this process gets it.
   const clock: Clock = {
     now: () => {
       readAt = systemClock.now();
@@ -167,7 +167,7 @@ async function enter(store: Store): Promise<void> {
       try {
         await gate.run(async (signal) => {
           const name = `inside/${process.pid}/${index}`;
-          // The mark of a process that is gone expires before its permit does.
+          // The record of a process that was killed expires before its permit does.
           await store.commit([{ name, value: 1, ttlMs: 600 }], { signal });
           const inside = await store.list('inside/', { max: 99, signal });
           say(`inside ${inside.length}`);
@@ -183,7 +183,7 @@ async function enter(store: Store): Promise<void> {
 }
 
 /**
- * Calls a dependency that is up or down as the case says; prints each new outcome, and for how many
+ * Calls a dependency that the case turns up or down; prints each new outcome, and for how many
  * milliseconds the machine has kept the process or the store from running so far.
  */
 async function call(store: Store, commands: Commands): Promise<void> {

@@ -13,7 +13,7 @@ export interface StoreSubject {
   pass(ms: number): Promise<void>;
 }
 
-/** One promise that every store keeps. */
+/** One guarantee that every store gives. */
 export interface StoreCase {
   readonly name: string;
   run(subject: StoreSubject): Promise<void>;
@@ -183,7 +183,7 @@ const committing: Readonly<Record<string, Play>> = {
     await subject.pass(120_000);
     await holds(store, { short: 4, long: 5 });
   },
-  async 'calls back those who watch a name that changes, if it can'(store, subject) {
+  async 'calls the watchers of a name that changes, if it can'(store, subject) {
     const heard: StoreNews[] = [];
     let calls = 0;
     using watch = store.watch?.(['watched'], (news) => {
@@ -193,7 +193,7 @@ const committing: Readonly<Record<string, Play>> = {
     if (watch === undefined) return;
     await using other = await subject.open();
     const told = new Map<number, string>();
-    // Watching may begin later: after seconds on a busy machine.
+    // On a busy machine watching may begin only after seconds.
     for (let value = 0; calls < 3 && value < 6_000; value += 1) {
       const text = `ä${value}`;
       const { version } = await committed(other, { name: 'watched', value, news: text });
@@ -219,7 +219,7 @@ const committing: Readonly<Record<string, Play>> = {
   },
 };
 
-/** Changes that no store makes, though each names a record and one part of it is right. */
+/** Changes that every store refuses, though each names a record and is partly valid. */
 const wrongChanges: readonly Partial<Record<keyof StoreChange, unknown>>[] = [
   { value: 1, ifVersion: -1 },
   { value: 1, ifVersion: 1.5 },
@@ -264,7 +264,7 @@ const refusing: Readonly<Record<string, Play>> = {
   },
 };
 
-/** Every promise of a {@link Store}: `for (const { name, run } of storeCases) it(name, …)`. */
+/** Every guarantee of a {@link Store}: `for (const { name, run } of storeCases) it(name, …)`. */
 export const storeCases: readonly StoreCase[] = Object.entries({
   ...reading,
   ...committing,

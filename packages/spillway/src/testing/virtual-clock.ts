@@ -1,4 +1,4 @@
-// Not the global: fake timers take its place.
+// Imported, since fake timers replace the global.
 import { nextTick } from 'node:process';
 import { check, checkNumber } from '../base/check.ts';
 import { type Clock, never } from '../base/clock.ts';
@@ -14,7 +14,7 @@ interface Timer {
  * between one timer and the next, so a day of waiting is over in milliseconds.
  */
 export class VirtualClock implements Clock {
-  /** The next timer to run is the last. Cancelled ones stay until their time comes. */
+  /** Sorted: the last timer runs next. Cancelled ones stay until their time comes. */
   readonly #timers: Timer[] = [];
   #now = 0;
   #pending = 0;
@@ -23,7 +23,7 @@ export class VirtualClock implements Clock {
     return this.#now;
   }
 
-  /** Number of armed timers: 0 when nothing was left behind. */
+  /** Number of armed timers: 0 if no timer was left behind. */
   get pending(): number {
     return this.#pending;
   }
@@ -87,7 +87,7 @@ export class VirtualClock implements Clock {
     return this.#timers.at(-1);
   }
 
-  /** The place after all timers that are due later, and before those of the same time. */
+  /** The index behind all timers that are due later, and before those of the same time. */
   #placeOf(dueAt: number): number {
     let low = 0;
     for (let high = this.#timers.length; low < high; ) {
@@ -102,7 +102,7 @@ export class VirtualClock implements Clock {
 /** Resolves once every promise job that can run has run. */
 async function settle(): Promise<void> {
   await undefined;
-  // Asked for from inside a promise job, a tick runs only after all other jobs are done.
+  // A tick that is requested inside a promise job runs only after all other jobs are done.
   await new Promise<void>((resolve) => nextTick(resolve));
   while (turnsPending() > 0) {
     await new Promise<void>(nextTurn);

@@ -1,4 +1,4 @@
-/** Figures of a lane over some seconds, as its stats tell them. */
+/** Figures of a lane over some seconds, taken from its stats. */
 export interface LaneFigures {
   readonly name: string;
   readonly limit: number;
@@ -8,11 +8,11 @@ export interface LaneFigures {
   readonly serviceMs: { readonly mean: number; readonly p50: number };
   /** The lane around it, if it has one. */
   readonly parent?: string | undefined;
-  /** Calls that came in that time. */
+  /** Calls that arrived in that time. */
   readonly arrived: number;
-  /** Calls of these that were refused. */
+  /** Calls among these that were refused. */
   readonly refused: number;
-  /** The median service time as it usually is. @default unknown */
+  /** The usual median of the service time. @default unknown */
   readonly usualMs?: number | undefined;
 }
 
@@ -21,17 +21,17 @@ export interface LaneAdvice {
   readonly finding: 'too small' | 'behind something slow' | 'starved' | 'larger than it needs';
   /** Share of calls that were refused, from 0 to 1. */
   readonly share: number;
-  /** The sum and what to do, in plain words. */
+  /** The calculation and what to do, in plain words. */
   readonly text: string;
 }
 
-/** Refusals below this share of the calls are no news. */
+/** A smaller share of refused calls gives no advice. */
 const shareMin = 0.005;
-/** A service time that is this many times the usual one has a cause behind the lane. */
+/** A service time that is this many times the usual one shows a slow downstream. */
 const slowFactor = 2;
-/** Room above what Little's law asks for, since arrivals are not even. */
+/** Factor above the permits that Little's law gives, since arrivals are not even. */
 const headroom = 1.3;
-/** A lane with this many times the permits that are busy is worth a note. */
+/** A lane with more than this many times the permits that it needs is called too large. */
 const largeFactor = 10;
 
 /** Judges a lane: arrivals × time inside is the number of permits that are kept busy. */

@@ -2,7 +2,7 @@
 export interface MetricSample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
-  /** The end of a histogram's names: `_bucket`, `_sum`, `_count`. */
+  /** The suffix of a name of a histogram: `_bucket`, `_sum`, `_count`. */
   readonly suffix?: string | undefined;
 }
 
@@ -18,7 +18,7 @@ export interface MetricFamily {
 /** The media type of {@link exposition}. */
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Writes families as Prometheus reads them (text 0.0.4); families of one name become one. */
+/** Writes families in the format of Prometheus (text 0.0.4); merges families of one name. */
 export function exposition(families: Iterable<MetricFamily>): string {
   const byName = Map.groupBy(families, ({ name }) => name);
   let text = '';

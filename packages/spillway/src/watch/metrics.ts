@@ -42,7 +42,7 @@ interface CountedStats {
   readonly sqlite: SqliteFileStats;
 }
 
-/** The fields that only ever grow, which Prometheus must be told; all others are gauges. */
+/** The fields that only ever grow, which Prometheus calls counters; all others are gauges. */
 const counters: Readonly<Record<string, readonly string[]>> = {
   backlog: ['added', 'merged', 'done', 'failed', 'dropped'],
   batch: ['groups'],
@@ -64,20 +64,20 @@ const counters: Readonly<Record<string, readonly string[]>> = {
   sqlite: ['transactions', 'groups', 'reads', 'restarts'],
 } satisfies { [Kind in keyof CountedStats]: readonly (keyof CountedStats[Kind])[] };
 
-/** The same for parts of the sibling packages, which are not known here. */
+/** The same for parts of the sibling packages, whose types this package cannot import. */
 const siblingCounters: typeof counters = {
   hub: ['messagesIn', 'messagesOut', 'dropped', 'refused', 'closed', 'relay'],
   'redis-store': ['groups'],
   'store-channel': ['published', 'received', 'lost', 'failures'],
 };
 
-/** The label that tells the numbers of one counter apart; `reason` for fields not named here. */
+/** The label that tells the numbers within one field apart; `reason` for other fields. */
 const nameLabels: Readonly<Record<string, string>> = { outcomes: 'outcome', relay: 'event' };
 
 type Labels = Readonly<Record<string, string>>;
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The numbers of all parts of a panel as Prometheus reads them; its type is `expositionType`. */
+/** Writes the numbers of all parts in the format of Prometheus, of type `expositionType`. */
 export function metrics(panel: Panel): string {
   check(typeof Object(panel).read === 'function', 'metrics: panel', 'a Panel', panel);
   return exposition(partMetrics(panel.read()));
@@ -85,7 +85,7 @@ export function metrics(panel: Panel): string {
 
 /**
  * Derives metrics from stats: a number becomes `spillway_<kind>_<field>` with the part's name as a
- * label, a parent's name as another. Parts inside of others are exported once, by their own kind.
+ * label, a parent's name as another. Parts inside others are exported once, under their own kind.
  */
 export function partMetrics(readings: ReadonlyMap<string, Reading>): MetricFamily[] {
   const families: MetricFamily[] = [];
@@ -179,7 +179,7 @@ function samplesOf(
     return [{ labels: { ...labels, state: value }, value: 1 }];
   }
   if (typeof value !== 'object' || value === null || 'kind' in value) return [];
-  // Quantiles of a window are no summary: its sum and count would have to grow for ever.
+  // Quantiles of a window are no summary of Prometheus, whose sum and count only ever grow.
   const nameLabel = isCounter ? (nameLabels[field] ?? 'reason') : 'state';
   const by = 'p99' in value ? 'at' : nameLabel;
   return Object.entries(value).flatMap(([name, number]) => {
@@ -188,7 +188,7 @@ function samplesOf(
   });
 }
 
-/** Names the number as Prometheus likes it: snake case, base units, `_total`. */
+/** Names the number by the rules of Prometheus: snake case, base units, `_total`. */
 function family(
   prefix: string,
   field: string,

@@ -25,13 +25,13 @@ import { partMetrics } from './metrics.ts';
 import { Panel } from './panel.ts';
 
 export interface TelemetryOptions {
-  /** Parts whose numbers are metrics, too. @default none */
+  /** Parts whose numbers are sent as metrics. @default none */
   readonly panel?: Panel | undefined;
 }
 
 /** The buckets of durations in seconds that the semantic conventions advise. */
 const boundaries = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
-/** Channel on which Fastify tells the route of a request. */
+/** Channel on which Fastify publishes the route of a request. */
 const fastifyChannel = 'tracing:fastify.request.handler:start';
 /** Methods that may be the value of an attribute; others are `_OTHER`. */
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH'];
@@ -39,8 +39,8 @@ const methods = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', '
 /**
  * Sends traces and metrics to the OpenTelemetry SDK that the process has set up: spans for requests
  * of a `Listener` or a server of `spillway-http`, waits in a lane, tasks of a pool, commits of a
- * store and calls by `outbound`, with `traceparent` in and out. Call it before servers start;
- * disposing it ends it.
+ * store and calls by `outbound`; `traceparent` is read from requests and sent with calls. Call it
+ * before servers start; disposing the result ends the tracing.
  */
 export function openTelemetry(options: TelemetryOptions = {}): Disposable {
   const { panel } = settle('openTelemetry', options, {
@@ -64,7 +64,7 @@ export function openTelemetry(options: TelemetryOptions = {}): Disposable {
   };
 }
 
-/** Adds an event to the span that is active where a part tells something. */
+/** Adds an event to the span that is active where a part publishes on a channel. */
 function noteEvent(message: unknown, channel: string | symbol): void {
   const attributes: Attributes = {};
   for (const name of ['attempts', 'waitMs'] as const) {
@@ -83,7 +83,7 @@ class TelemetryTracer implements Tracer {
   readonly #committed = duration('db.client.operation.duration');
   readonly #routes = new WeakMap<object, string>();
 
-  /** Notes the route of a request, as Fastify tells it. */
+  /** Notes the route that Fastify has found for a request. */
   readonly noteRoute = (message: unknown): void => {
     const raw = field(field(message, 'request'), 'raw');
     const route = field(field(message, 'route'), 'url');
@@ -218,7 +218,7 @@ function expressRoute(req: IncomingMessage): string | undefined {
   return typeof path === 'string' ? `${field(req, 'baseUrl') ?? ''}${path}` : undefined;
 }
 
-/** Makes the numbers of the panel's parts observable: `spillway.lane.inside` and its sisters. */
+/** Makes the numbers of the panel's parts observable: `spillway.lane.inside` and so on. */
 function observe(panel: Panel): () => void {
   const meter = metrics.getMeter('spillway');
   const known = new Map<string, Observable>();
@@ -238,7 +238,7 @@ function observe(panel: Panel): () => void {
           result.observe(instrument, value, prefixed(labels));
         }
     }
-    // A part that is new in the panel is observed from the next collection on.
+    // A part that was added to the panel is observed from the next collection on.
     if (known.size > before) queueMicrotask(register);
   };
   collect({ observe() {} });

@@ -4,7 +4,7 @@ import { plain } from './plain.ts';
 /** A part with numbers: a lane, a pool, a bucket, a breaker, a lease, a backlog. */
 export interface Watched {
   readonly stats: unknown;
-  /** Parts inside it that an operator may change, by their places in its stats. */
+  /** Parts inside it that an operator may change, by their paths in its stats. */
   readonly parts?: Readonly<Record<string, Watched>> | undefined;
 }
 
@@ -21,7 +21,7 @@ const partsMax = 1_000;
 export class Panel {
   readonly #parts = new Map<string, Watched>();
 
-  /** Shows the part by this name until the result is disposed. */
+  /** Shows the part under this name until the result is disposed. */
   watch(name: string, part: Watched): Disposable {
     check(typeof name === 'string' && name !== '', 'name', 'a word', name);
     check(!this.#parts.has(name), 'name', 'one that no other part has', name);
@@ -46,7 +46,7 @@ export class Panel {
     return this.#parts;
   }
 
-  /** The stats of every part now; a part that throws hides no other. */
+  /** The stats of every part now; a part that throws does not hide the others. */
   read(): ReadonlyMap<string, Reading> {
     return new Map([...this.#parts].map(([name, part]) => [name, reading(part)]));
   }

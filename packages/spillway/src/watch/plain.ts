@@ -1,4 +1,4 @@
-/** Deeper than any stats of ours; it also ends objects that refer to themselves. */
+/** Deeper than the stats of any part; the limit also ends objects that refer to themselves. */
 const depthMax = 12;
 
 /** A copy that JSON can hold: errors by name, code and message, class instances by their class. */

@@ -25,9 +25,9 @@ export interface PostgresStats {
   readonly kind: 'postgres';
   /** Connections of the pool that are open now. */
   readonly connections: number;
-  /** Connections of the pool that nobody uses. */
+  /** Connections of the pool that are idle. */
   readonly idle: number;
-  /** Callers that use a connection, wait for one, or were refused. */
+  /** Counts callers that use a connection, wait for one, or were refused. */
   readonly lane: LaneStats;
 }
 
@@ -36,12 +36,12 @@ const int8Oid = 20;
 const timeoutMsMax = 2 ** 31 - 1;
 /** The longest wait for each answer of the server in `examine`, in milliseconds. */
 const openMsMax = 4_000;
-/** The oldest server with all that the store needs, as it tells its version: 12. */
+/** The oldest server with everything that the store needs, as it reports its version: 12. */
 const versionMin = 120_000;
 /** The time between two attempts to reach a server that was lost, in milliseconds. */
 const probeMs = 1_000;
 
-/** Makes counts and sums numbers, as in SQLite, or a bigint where a number is not exact. */
+/** Parses counts and sums as numbers, as in SQLite, or as bigint if a number is not exact. */
 function parseInt8(text: string): number | bigint {
   const number = Number(text);
   return Number.isSafeInteger(number) ? number : BigInt(text);
@@ -94,7 +94,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
       connectionTimeoutMillis: timeout,
       types: { getTypeParser } as pg.CustomTypesConfig,
     };
-    // The server gives up as well, so that a lost client leaves neither work nor locks behind.
+    // The server has a timeout as well, so that a lost client leaves neither work nor locks.
     this.#limits = { statement_timeout: timeout, idle_in_transaction_session_timeout: timeout };
     this.#pool = new pg.Pool({
       ...this.#config,
@@ -231,7 +231,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
     }
   }
 
-  /** Ends a connection of `connect`; it is cut if the server does not answer. */
+  /** Ends a connection made by `connect`; cuts it if the server does not answer. */
   async end(client: pg.Client): Promise<void> {
     using _cut = this.clock.after(graceMs, () => client.connection.stream.destroy());
     await client.end().catch(() => {});
@@ -279,7 +279,7 @@ export class PostgresEngine implements Engine<PostgresStats> {
     }
   }
 
-  /** Waits for the sessions; when `limit` aborts, those that are left are cut. */
+  /** Waits for the sessions to end; when `limit` aborts, the others are cut. */
   async close(limit: AbortSignal): Promise<void> {
     this.#closing.abort();
     await this.#lane.close({ withinMs: Infinity, signal: limit });

@@ -56,7 +56,7 @@ export function openingError(error: unknown): unknown {
 
 /**
  * Turns failures of server and network into our errors; anything else, such as wrong SQL, stays as
- * it is. `lost` says that the connection is gone, `doubt` that the query may have been committed.
+ * it is. `lost`: the connection is gone; `doubt`: the query may have been committed.
  */
 export function databaseError(
   error: unknown,

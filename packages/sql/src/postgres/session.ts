@@ -32,7 +32,7 @@ export class PostgresSession implements SqlConnection {
   #inTransaction = false;
   #closed = false;
   #isGivenBack = false;
-  /** True while something runs that commits by itself. */
+  /** True while a statement runs that commits by itself. */
   #doubt = false;
   #running: Promise<unknown> | undefined = undefined;
   #grace: Disposable | undefined = undefined;
@@ -60,7 +60,7 @@ export class PostgresSession implements SqlConnection {
       const changes = ['INSERT', 'UPDATE', 'DELETE', 'MERGE'].includes(command);
       return changes ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
     } catch (error) {
-      // Kysely has told the caller, and would print an error that is rejected after that.
+      // Kysely has answered the caller by now, and would print a later rejection.
       if (options?.signal?.aborted) return { rows: [] };
       throw error;
     } finally {
@@ -86,7 +86,7 @@ export class PostgresSession implements SqlConnection {
   }
 
   async rollback(): Promise<void> {
-    // Closing ends what is still open, also when this cannot.
+    // Closing the connection ends the transaction even if this statement fails.
     await this.query('rollback', [], { commits: false }).catch(() => {});
     this.#inTransaction = false;
   }
@@ -137,7 +137,7 @@ export class PostgresSession implements SqlConnection {
     else this.#giveBack();
   }
 
-  /** Breaks the connection; whatever runs on it fails. */
+  /** Breaks the connection; a query that runs on it fails. */
   cut(): void {
     this.#closed = true;
     this.#lose();
@@ -220,7 +220,7 @@ function cancelQuery(client: pg.ClientBase, other: pg.Client): Promise<void> {
   connection.on('sslconnect', send);
   return new Promise((resolve) => {
     connection.on('end', resolve);
-    // An error is one of the three outcomes above: there is nobody to tell.
+    // An error is one of the three outcomes above, and needs no report.
     connection.on('error', resolve);
     const { host, port } = other;
     if (host.startsWith('/')) connection.connect(`${host}/.s.PGSQL.${port}`);

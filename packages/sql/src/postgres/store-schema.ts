@@ -10,8 +10,8 @@ const purgeSql = `  delete from spillway_store s where s.name in (
 export const notifyPrefix = 'spillway_';
 
 /**
- * Store time goes on by the differences of the server's clock, from the last commit and from what
- * the caller has seen last.
+ * Store time advances by the differences of the server's clock, from the last commit and from the
+ * time that the caller saw last.
  */
 const timeSql = `wall := extract(epoch from clock_timestamp())::double precision * 1000;
     state.now := greatest(state.now + greatest(0, wall - coalesce(state.wall, state.now)),
@@ -30,11 +30,11 @@ const tables: readonly string[] = [
 
 /**
  * Commits take turns by locking the one row of the state: so versions grow in the order in which
- * commits become visible, no two of them can wait for each other, and nothing changes between
- * check and write. The row stays locked for one write to disk, hence many commits per call.
- * Versions are microseconds of the server's clock, where they were counted by one: a commit that
- * did not wait for the disk may be undone by a crash, and readers know its version. Each changed
- * record is told on a channel of its own: the server wakes nobody but watchers.
+ * commits become visible, no two commits can deadlock, and nothing changes between check and
+ * write. The row stays locked for one write to disk, so one call makes many commits. Versions are
+ * microseconds of the server's clock and not a counter: a crash may undo a commit that did not wait
+ * for the disk, and its version, which readers know, must not be given again. Each changed record
+ * has a channel of its own, so that the server wakes only its watchers.
  */
 const commit = `
 create function spillway_store_commit(
@@ -90,8 +90,8 @@ $body$`;
 
 /**
  * A function, since the server keeps its plan: it takes half as long as the same statement, which
- * is planned each time (2026-11), and a pooler between cannot forget it. `stable`: it sees all as
- * of the moment at which it was called.
+ * is planned each time (2026-11), and a pooler in between cannot lose it. `stable`: it reads all
+ * records as of the moment of its call.
  */
 const read = `
 create function spillway_store_read(
@@ -116,8 +116,8 @@ end
 $body$`;
 
 /**
- * Makes decisions one after the other, while the lock on the state keeps commits away. One with an
- * unknown name, or about a record of another version, has no answer and changes nothing.
+ * Makes decisions one after the other, while the lock on the state makes commits wait. A decision
+ * with an unknown name, or about a record of another version, has no answer and changes nothing.
  */
 const apply = `create function spillway_store_apply(
   names text[], decisions text[], arguments text[], seen double precision,
@@ -166,7 +166,7 @@ $body$`;
 /** The tables and functions of a store, beside those of `decisionStatements`. */
 export const storeStatements: readonly string[] = [...tables, commit, read, apply];
 
-/** The clock is read once, and one statement sees one moment; `$1`, `$2` are what was seen last. */
+/** Reads the clock once, in one statement; `$1` and `$2` are the times that were seen last. */
 const clock = `with wall as materialized
     (select extract(epoch from clock_timestamp())::double precision * 1000 as wall),
   clock as materialized (select wall.wall, greatest(
@@ -188,7 +188,7 @@ export const listSql: string =
 export const commitSql: string =
   'select now, version, wall from spillway_store_commit($1, $2, $3, $4, $5, $6, $7, $8, $9)';
 
-/** The same, not waiting for the disk: a crash may undo it. */
+/** The same, without waiting for the disk: a crash may undo it. */
 const relaxed = "(select set_config('synchronous_commit', 'off', true)) as relaxed";
 export const relaxedCommitSql: string = `${commitSql}, ${relaxed}`;
 

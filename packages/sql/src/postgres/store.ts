@@ -69,15 +69,15 @@ interface Row {
   readonly expires_at: number | null;
 }
 
-/** A commit that waits; its values are JSON, so a caller cannot change them meanwhile. */
+/** A waiting commit; its values are JSON text, so a caller cannot change them meanwhile. */
 interface Pending {
   readonly changes: readonly StoreChange[];
   readonly values: readonly (string | null)[];
-  /** True if the server need not wait for its disk. */
+  /** True if the commit need not wait for the server's disk. */
   readonly isRelaxed: boolean;
 }
 
-/** A decision that waits, with its argument as JSON. */
+/** A waiting decision, with its argument as JSON. */
 interface PendingDecision {
   readonly name: string;
   readonly decision: string;
@@ -98,7 +98,7 @@ export interface PostgresStoreStats extends PostgresStats {
 }
 
 /**
- * A Store on Postgres. All commits of one process that come while a call is under way share the
+ * A Store on Postgres. All commits of one process that arrive while a call is under way share the
  * next call, and its write to disk.
  */
 export class PostgresStore implements Store, Part {
@@ -147,13 +147,13 @@ export class PostgresStore implements Store, Part {
     } catch (error) {
       using limit = deadline(engine.clock, 10_000);
       await engine.close(limit.signal);
-      // Loaded here, since it loads `pg`: a process that only uses SQLite does without it.
+      // Loaded here, since it loads `pg`, which a process that only uses SQLite does not need.
       const { openingError } = await import('./fault.ts');
       throw openingError(error);
     }
   }
 
-  /** Opens a store on connections that others use too; they stay open unless it owns them. */
+  /** Opens a store on shared connections; they stay open unless the store owns them. */
   static async on(
     engine: PostgresEngine,
     { ownsEngine = false, ...options }: RunOptions & { readonly ownsEngine?: boolean },
@@ -218,7 +218,7 @@ export class PostgresStore implements Store, Part {
     return this.#engine.ready && !this.#closing.hasBegun;
   }
 
-  /** Resolves when nothing is under way; connections of a database stay open. */
+  /** Resolves when no call is under way; connections of a database stay open. */
   close(options?: CloseOptions): Promise<void> {
     return this.#closing.close(options);
   }
@@ -292,7 +292,7 @@ export class PostgresStore implements Store, Part {
   }
 }
 
-/** Commits to the store inside of a transaction; false if a version was another one. */
+/** Commits to the store inside a transaction; false if a version has changed. */
 export async function commitInPostgres(
   run: RunIn,
   changes: readonly StoreChange[],
@@ -306,7 +306,7 @@ function textsOf(changes: readonly StoreChange[]): Pending['values'] {
   return changes.map(({ value }) => (value === undefined ? null : jsonText(value)));
 }
 
-/** The arguments of the function that commits: where each commit ends, and all their changes. */
+/** The arguments of the commit function: the end of each commit, and all their changes. */
 function columnsOf(commits: readonly Pending[]): readonly unknown[] {
   const all = commits.flatMap(({ changes }) => changes);
   const ends: number[] = [];
@@ -321,7 +321,7 @@ function columnsOf(commits: readonly Pending[]): readonly unknown[] {
   ];
 }
 
-/** The news of each change, or null if there is none at all. */
+/** The `news` of each change, or null if no change has any. */
 function newsOf(commits: readonly Pending[]): readonly (string | null)[] | null {
   const all = commits.flatMap(({ changes }) => changes.map(({ news = null }) => news));
   return all.some((news) => news !== null) ? all : null;

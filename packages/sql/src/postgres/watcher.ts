@@ -79,7 +79,7 @@ export class PostgresWatcher {
       this.#heard.add(channel);
       this.#watchers.tell(channel);
     } catch {
-      // The connection is broken: with the next one all channels are listened to again.
+      // The connection is broken: the next one listens to all channels again.
     }
   }
 
@@ -112,13 +112,13 @@ export class PostgresWatcher {
           await this.#engine.end(client);
         }
       } catch {
-        // Tried again while the store is open; meanwhile `isLive` is false and callers poll.
+        // Tried again while the store is open; `isLive` is false meanwhile, and callers poll.
       }
       await pause(this.#engine.clock, pauseMs, signal).catch(() => {});
     }
   }
 
-  /** Returns when the connection has ended, does not answer any more, or is not needed. */
+  /** Returns when the connection has ended, no longer answers, or is not needed. */
   async #untilBroken(client: pg.Client): Promise<void> {
     const { clock, deadlineMs } = this.#engine;
     const ended = new AbortController();
@@ -138,7 +138,7 @@ export class PostgresWatcher {
   }
 }
 
-/** A hash, as channel names have at most 63 bytes; the commit function makes it with `md5`. */
+/** A hash, since channel names have at most 63 bytes; the commit function uses `md5`, too. */
 function channelOf(name: string): string {
   return `${notifyPrefix}${createHash('md5').update(name).digest('hex')}`;
 }

@@ -24,8 +24,8 @@ export const kitUrls: {
 export const kitStyle: string = style.text;
 
 /**
- * Serves style, script and icon of the kit. It must be registered at the root. A page that another
- * version of the service made asks for another hash: it gets the file there is, not to be kept.
+ * Serves style, script and icon of the kit. It must be registered at the root. A page of another
+ * version of the service asks for another hash: it gets the present file, with no leave to cache.
  */
 export const kitAssets: FastifyPluginAsync = plugin('kit', async (app) => {
   app.get<{ Params: { name: string } }>('/_kit/:name', ({ params: { name } }, reply) => {

@@ -86,12 +86,12 @@ export function gauge(options: GaugeOptions): Html {
 ${numbers}</svg>`;
 }
 
-/** A cell is free, in use, waiting, done, or tried again. */
+/** The state of a cell: free, in use, waiting, done, or tried again. */
 export type CellKind = 'free' | 'on' | 'wait' | 'done' | 'again';
 
 const cellsMax = 32;
 
-/** Things worth counting, one by one; more than 32 are drawn as a meter. */
+/** One cell for each thing, such as each permit; more than 32 are drawn as a meter. */
 export function cells(kinds: readonly CellKind[], label: string): Html {
   if (kinds.length > cellsMax) {
     const used = kinds.filter((kind) => kind !== 'free').length;

@@ -2,7 +2,7 @@ import { type Html, type HtmlValue, html } from '../html.ts';
 import { decimal, rounded } from './numbers.ts';
 import { classes } from './parts.ts';
 
-/** A point; y is undefined where nothing is known, and the line is broken there. */
+/** A point. If y is undefined the value is unknown, and the line has a gap there. */
 export type Point = readonly [x: number, y: number | undefined];
 
 /** One line of a chart. */
@@ -10,18 +10,18 @@ export interface ChartLine {
   readonly name: string;
   /** Points from left to right. */
   readonly points: readonly Point[];
-  /** True if the ground below the line is tinted. @default false */
+  /** True to tint the area below the line. @default false */
   readonly area?: boolean | undefined;
   /** Interval around each point, such as its error. @default none */
   readonly band?: readonly (readonly [x: number, from: number, to: number])[] | undefined;
 }
 
-/** A limit that is drawn and named on the chart. */
+/** A bound that is drawn and named on the chart. */
 export interface ChartBound {
   readonly y: number;
   /** Name beside it, such as `2.94 accept`. */
   readonly label: string;
-  /** Good above, bad below, or a limit that must not be passed. */
+  /** Good above it, bad below it, or a limit that must not be exceeded. */
   readonly kind: 'up' | 'down' | 'limit';
 }
 
@@ -36,7 +36,7 @@ export interface LineChartOptions {
   readonly label: string;
   /** One to five lines, told apart by their dashes. */
   readonly lines: readonly ChartLine[];
-  /** Ends of the vertical range. @default zero and all that is shown */
+  /** Ends of the vertical range. @default zero and all shown values */
   readonly range?: readonly [from: number, to: number] | undefined;
   /** Ends of the horizontal range. @default first and last point */
   readonly domain?: readonly [from: number, to: number] | undefined;
@@ -52,11 +52,11 @@ export interface LineChartOptions {
   readonly formatX?: ((x: number) => string) | undefined;
   /** Name of the horizontal axis, for the table. @default 'At' */
   readonly nameX?: string | undefined;
-  /** Share of the width kept free on the right, for labels and later points. @default 0.12 */
+  /** Share of the width that stays free on the right, for labels and new points. @default 0.12 */
   readonly room?: number | undefined;
   /** @default 'middle' */
   readonly size?: 'low' | 'middle' | 'tall' | undefined;
-  /** True if "Show as a table" stands below. @default true */
+  /** True if "Show as a table" is below the chart. @default true */
   readonly table?: boolean | undefined;
 }
 
@@ -75,8 +75,8 @@ interface Scales {
 }
 
 /**
- * Lines over time as SVG. Grid and words stand at percentages, so that text never stretches; only
- * the lines are stretched, with strokes that do not scale. Bounds are named on the chart.
+ * Lines over time as SVG. Grid and words are placed by percentages, so that text never stretches;
+ * only the lines are stretched, with strokes that do not scale. Bounds are named on the chart.
  */
 export function lineChart(options: LineChartOptions): Html {
   const { label, bounds = [], format = (y: number) => decimal(y), size = 'middle' } = options;
@@ -99,7 +99,7 @@ ${ticks(options.ticks ?? [], scales)}
 ${table && asTable(lines, { ...options, format, formatX })}</figure>`;
 }
 
-/** Thins a line to the points that can be drawn: evenly, and the last one stays. */
+/** Thins a line evenly to the points that can be drawn, and keeps the last one. */
 function thinned(line: ChartLine): ChartLine {
   const { points: all, band } = line;
   if (all.length <= pointsMax) return line;
@@ -123,7 +123,7 @@ function scalesOf(options: LineChartOptions): Scales {
   const lowest = Math.min(...values);
   const highest = Math.max(...values);
   const margin = (highest - lowest) * 0.08 || 1;
-  // Zero is an end of the range unless values lie beyond it, so that calm looks calm.
+  // Zero is an end of the range unless values lie beyond it, so that small changes look small.
   const [from, to] = options.range ?? [lowest < 0 ? lowest - margin : 0, highest + margin];
   const [left, right] = options.domain ?? [Math.min(...xs, Infinity), Math.max(...xs, -Infinity)];
   const width = right > left ? right - left : 1;
@@ -136,7 +136,7 @@ function scalesOf(options: LineChartOptions): Scales {
   };
 }
 
-/** Distance of round numbers, some four of them between the ends. */
+/** Distance between the round numbers of the grid, about four between the ends. */
 function gridStep(from: number, to: number): number {
   const rough = (to - from) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -153,14 +153,14 @@ function grid({ y, from, to }: Scales, options: LineChartOptions): HtmlValue {
     const value = (first + index) * step;
     const at = y(value);
     const kind = value === 0 ? 'axis' : 'grid';
-    // A number beside the name of a bound could not be read.
+    // A number that overlaps the name of a bound could not be read.
     const isFree = bounds.every((bound) => Math.abs(y(bound.y) - at) > 7) && at > 4;
     const word = isFree && html`<text x="0" y="${at}%" dy="-3">${formatGrid(value)}</text>`;
     return html`<line class="${kind}" x2="100%" y1="${at}%" y2="${at}%"></line>${word}`;
   });
 }
 
-/** Tints the ground beyond a bound that decides; a limit has none. */
+/** Tints the area beyond a bound that is good or bad; a limit has no tint. */
 function zone({ y: value, kind }: ChartBound, { y }: Scales): HtmlValue {
   const at = y(value);
   if (kind === 'limit') return undefined;
@@ -235,7 +235,7 @@ interface Formats {
   readonly formatX: (x: number) => string;
 }
 
-/** Points that the arrow keys read: place in percent, and words. */
+/** Points that the arrow keys read out: place in percent, and words. */
 function points(lines: readonly ChartLine[], { x }: Scales, formats: Formats): string {
   const rows = valuesByX(lines).map(([at, values]) => {
     const words = values.map((value, index) => {
@@ -279,7 +279,7 @@ export interface SparklineOptions {
   readonly values: readonly number[];
   /** Description of the picture in one sentence, for screen readers. */
   readonly label: string;
-  /** Upper end of the range: the limit, so that calm looks calm. @default the largest value */
+  /** Upper end of the range, best the limit, so small changes look small. @default the maximum */
   readonly max?: number | undefined;
   /** Lower end of the range. @default 0 */
   readonly min?: number | undefined;
@@ -287,7 +287,7 @@ export interface SparklineOptions {
   readonly tone?: 'plain' | 'warn' | undefined;
 }
 
-/** A line without words, beside a figure or in a row. */
+/** A small line without words, beside a figure or in a row. */
 export function sparkline(options: SparklineOptions): Html {
   const { values, label, min = 0, tone = 'plain' } = options;
   const max = options.max ?? Math.max(min, ...values);
@@ -303,7 +303,7 @@ export function sparkline(options: SparklineOptions): Html {
 <path class="area" d="${area}"></path><path d="${line}"></path></svg>`;
 }
 
-/** Names of lines with their dashes, where there is no room at their ends. */
+/** Names of lines with their dashes, for charts without room at the ends of the lines. */
 export function legend(names: readonly string[]): Html {
   const dashes = ['key', 'key two', 'key three'];
   const items = names.map(

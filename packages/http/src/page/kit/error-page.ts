@@ -9,7 +9,7 @@ export interface ErrorPageOptions {
   readonly code: string;
   /** Number of the request, to quote. @default none */
   readonly requestId?: string | undefined;
-  /** Title, if the service knows a better one: "There is no run at this address". */
+  /** Title in place of that of the status: "There is no run at this address". */
   readonly title?: string | undefined;
   /** Sentences for a person: what happened, and what it means for their work. */
   readonly text?: HtmlValue;
@@ -97,7 +97,7 @@ function explanationOf(status: number): Explanation {
   return (explanations[status] ?? explanations[status < 500 ? 400 : 500]) as Explanation;
 }
 
-/** A page that says no: what happened, what it means, what happens next, what a person can do. */
+/** An error page: what happened, what it means, what happens next, what a person can do. */
 export function errorPage(options: ErrorPageOptions): Html {
   const { status, code, detail, requestId, retrySeconds, frame } = options;
   const isTheirs = detail !== undefined && status < 500;
@@ -131,7 +131,7 @@ function countdown(seconds: number): Html {
 <svg class="meter" aria-hidden="true"><rect width="0%"></rect></svg></div>`;
 }
 
-/** The spillway: full when the server is busy, nearly dry when there is nothing here. */
+/** Picture of a spillway: full when the server is busy, nearly dry when nothing was found. */
 function dam(status: number): Html {
   const isFull = status === 429 || status >= 500;
   const water = isFull

@@ -9,13 +9,13 @@ export interface FieldOptions {
   readonly value?: string | undefined;
   /** Help text below the field. @default none */
   readonly hint?: string | undefined;
-  /** Text below that says which values are right; it marks the field as invalid. @default none */
+  /** Error text below, with the values that are valid; marks the field invalid. @default none */
   readonly error?: string | undefined;
   /** The id of the input. @default its name */
   readonly id?: string | undefined;
   /** The kind of input, as in HTML. @default text */
   readonly type?: 'text' | 'password' | 'email' | 'search' | 'url' | 'number' | undefined;
-  /** True if the value is a number, set to the right. @default false */
+  /** True if the value is a number, aligned to the right. @default false */
   readonly numeric?: boolean | undefined;
   /** True if it must be filled in. @default false */
   readonly required?: boolean | undefined;
@@ -25,7 +25,7 @@ export interface FieldOptions {
   readonly rows?: number | undefined;
 }
 
-/** A labelled field. Its error stands below it, and what was typed stays. */
+/** A labelled field, with its error below it and the text that was typed in it. */
 export function field(options: FieldOptions): Html {
   const { name, value = '', id = name, type = 'text', numeric = false } = options;
   const { required, autocomplete, rows } = options;
@@ -45,11 +45,11 @@ export function field(options: FieldOptions): Html {
 }
 
 export interface ChoiceOptions extends Omit<FieldOptions, 'type' | 'numeric' | 'rows'> {
-  /** Values with their words, in the order of the list. */
+  /** Values with their labels, in the order of the list. */
   readonly choices: readonly (readonly [value: string, words: string])[];
 }
 
-/** A labelled list of which one is chosen. */
+/** A labelled list in which one value is chosen. */
 export function choice(options: ChoiceOptions): Html {
   const { name, value = '', id = name, choices } = options;
   const isWrong = options.error !== undefined && 'true';
@@ -70,13 +70,13 @@ export interface TickOptions {
   readonly value?: string | undefined;
 }
 
-/** A box that is ticked or not. */
+/** A labelled checkbox. */
 export function tick({ name, label, checked, value = 'on' }: TickOptions): Html {
   return html`<label class="tick"><input type="checkbox" name="${name}" value="${value}"
  checked="${checked === true}"> ${label}</label>`;
 }
 
-/** The number of wrong fields, before a form that came back; links by the label of each. */
+/** A summary before a form with errors: how many, and a link to each wrong field. */
 export function wrongFields(
   errors: Readonly<Record<string, string>>,
   labels: Readonly<Record<string, string>>,

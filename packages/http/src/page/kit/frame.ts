@@ -8,15 +8,15 @@ export interface ServiceLink {
   readonly href: string;
   /** True if the page belongs to it. @default false */
   readonly current?: boolean | undefined;
-  /** Sentence about what needs a look there, behind a triangle. @default none */
+  /** Sentence about a problem of that service, behind a triangle. @default none */
   readonly warning?: string | undefined;
 }
 
-/** A place of the service in the second row. */
+/** A link of the service in the second row. */
 export interface PlaceLink {
   readonly name: string;
   readonly href: string;
-  /** True if the page is that place, or below it. @default false */
+  /** True if the page is that place or below it. @default false */
   readonly current?: boolean | undefined;
   /** Number beside the name, such as how many machines there are. @default none */
   readonly count?: string | undefined;
@@ -34,9 +34,9 @@ export interface FramedPageOptions
   readonly home?: string | undefined;
   /** True if the page is live: a mark in the bar says so. @default false */
   readonly live?: boolean | undefined;
-  /** Right end of the first row, such as who is logged in. @default nothing */
+  /** Right end of the first row, such as the user who is logged in. @default nothing */
   readonly tools?: HtmlValue;
-  /** Messages to confirm what a person did: see `toasts`. @default none */
+  /** Messages that confirm an action: see `toasts`. @default none */
   readonly toasts?: HtmlValue;
 }
 
@@ -95,9 +95,9 @@ function place({ name, href, current, count }: PlaceLink): Html {
 
 export interface PageHeadOptions {
   readonly title: string;
-  /** Words and pills beside the title. @default nothing */
+  /** Words and states beside the title. @default nothing */
   readonly about?: HtmlValue;
-  /** Buttons at the right end; one of them at most is the main one. @default none */
+  /** Buttons at the right end, at most one of them a main one. @default none */
   readonly actions?: HtmlValue;
   /** Path to this page, from the outermost: name and address. @default none */
   readonly crumbs?: readonly { readonly name: string; readonly href?: string }[] | undefined;
@@ -118,7 +118,7 @@ export interface CardOptions {
   /** Identifier of the heading, unique in the page. */
   readonly id: string;
   readonly title: string;
-  /** Quiet words or a number behind the title. @default nothing */
+  /** Words in a quiet colour or a number after the title. @default nothing */
   readonly about?: HtmlValue;
   /** Right end of the head: a legend, tabs, a search. @default nothing */
   readonly tools?: HtmlValue;

@@ -62,14 +62,14 @@ export function bytes(value: Figure): string {
   return `${decimal(size, at === 0 || size >= 100 ? 0 : 1)} ${units[at]}`;
 }
 
-/** A position between two ends, in percent of the way; the ends themselves for values beyond. */
+/** A position between two ends in percent; values beyond an end are placed at it. */
 export function position(value: number, from: number, to: number): number {
   const share = (value - from) / (to - from);
   if (Number.isNaN(share)) return 0;
   return rounded(Math.min(1, Math.max(0, share)) * 100);
 }
 
-/** A place in a picture, to a tenth. */
+/** A coordinate of a picture, rounded to a tenth. */
 export function rounded(value: number): number {
   return Math.round(value * 10) / 10;
 }

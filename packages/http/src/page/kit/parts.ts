@@ -1,6 +1,6 @@
 import { type Html, type HtmlValue, html } from '../html.ts';
 
-/** States with their shape: tick, cross, play, ring, two bars, triangle, diamond. */
+/** States, each with its shape: tick, cross, play, ring, two bars, triangle, diamond. */
 export type StateName =
   | ('accepted' | 'ok' | 'closed' | 'done')
   | ('rejected' | 'open' | 'error')
@@ -10,13 +10,13 @@ export type StateName =
   | ('failed' | 'warn')
   | ('ahead' | 'half-open' | 'retry');
 
-/** A state as a word, a shape and a colour; a pill where rows are scanned. */
+/** A state as a word, a shape and a colour; as a pill for rows that a reader scans. */
 export function state(name: StateName, word: string, look: 'pill' | 'bare' | 'big' = 'pill'): Html {
   const looks = { pill: 'state pill', bare: 'state', big: 'state pill big' } as const;
   return html`<span class="${looks[look]}" data-state="${name}">${word}</span>`;
 }
 
-/** A property; never coloured. */
+/** A property as a small label; never coloured. */
 export function tag(word: string): Html {
   return html`<span class="tag">${word}</span>`;
 }
@@ -36,13 +36,13 @@ export interface ButtonOptions {
   readonly danger?: boolean | undefined;
   /** True for a small one, as in a row of a table. @default false */
   readonly little?: boolean | undefined;
-  /** Reason for which it cannot be used now. @default none: it can */
+  /** Reason why it cannot be used now. @default none: it can */
   readonly disabledBecause?: string | undefined;
-  /** True if the choice that the button stands for is the one in force. @default no choice */
+  /** True if the button's choice is the present one. @default not a choice */
   readonly pressed?: boolean | undefined;
 }
 
-/** A button; a link looks the same. A label that ends in `…` says that a question follows. */
+/** A button, or a link that looks like one. A label with `…` means that a question follows. */
 export function button(options: ButtonOptions): Html {
   const { label, href, opens, name, value, disabledBecause, pressed } = options;
   const kind = classes('button', {
@@ -74,19 +74,19 @@ export function classes(
   return [first ?? [], names].flat().join(' ') || undefined;
 }
 
-/** Buttons of one choice, joined. */
+/** The buttons of one choice, joined together. */
 export function group(label: string, buttons: readonly Html[]): Html {
   return html`<div class="group" role="group" aria-label="${label}">${buttons}</div>`;
 }
 
 export interface NoticeOptions {
-  /** First words, the verdict. */
+  /** The verdict, in a few words. */
   readonly verdict: string;
   /** Rest of the sentence: the reason, and what happens next. */
   readonly text: HtmlValue;
   /** @default 'plain' */
   readonly tone?: 'plain' | 'good' | 'warn' | 'bad' | undefined;
-  /** Button or quiet words at the right end. @default nothing */
+  /** Button or words in a quiet colour at the right end. @default nothing */
   readonly action?: HtmlValue;
   /** True if it may change while the page is open, and is then read aloud. @default false */
   readonly live?: boolean | undefined;
@@ -105,7 +105,7 @@ export interface Stat {
   /** The figure, already formatted. */
   readonly value: string;
   readonly unit?: string | undefined;
-  /** One quiet line that says what the figure means. */
+  /** One line, in a quiet colour, that explains the figure. */
   readonly note?: HtmlValue;
   /** A sparkline. @default none */
   readonly trend?: Html | undefined;
@@ -137,7 +137,7 @@ export interface EmptyOptions {
   readonly actions?: HtmlValue;
 }
 
-/** Stands where there is nothing yet. */
+/** Shown in place of content that does not exist yet. */
 export function empty({ title, text, actions }: EmptyOptions): Html {
   const row = actions !== undefined && html`<div class="row">${actions}</div>`;
   return html`<div class="empty"><strong>${title}</strong><p>${text}</p>${row}</div>`;
@@ -175,11 +175,11 @@ export interface DialogOptions {
   readonly cancel: string;
   /** Verb of the other answer: "Stop the run". */
   readonly confirm: string;
-  /** True for what cannot be taken back. @default false */
+  /** True if the action cannot be undone. @default false */
   readonly danger?: boolean | undefined;
 }
 
-/** A question about one action. Without script it is shown when its opener is followed. */
+/** A question about one action. Without script the opener is a link that leads to it. */
 export function dialog(options: DialogOptions): Html {
   const { id, title, body, action, fields = {}, cancel, confirm, danger } = options;
   const hidden = hiddenFields(fields);

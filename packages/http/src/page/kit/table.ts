@@ -3,44 +3,44 @@ import { classes } from './parts.ts';
 
 /** One column of a table of `Row`s. */
 export interface Column<Row> {
-  /** Words of the head, with the unit. */
+  /** Heading of the column, with the unit. */
   readonly name: string;
   /** Content of a cell. */
   readonly cell: (row: Row) => HtmlValue;
-  /** True if it holds numbers, set to the right in figures of equal width. @default false */
+  /** True for numbers, aligned to the right in figures of equal width. @default false */
   readonly numeric?: boolean | undefined;
-  /** Name by which the table is sorted, in the address. @default the column does not sort */
+  /** Name of the sort order in the address. @default the table cannot be sorted by it */
   readonly sort?: string | undefined;
-  /** True if the cell names its row. @default true for the first column */
+  /** True if the cell is the heading of its row. @default true for the first column */
   readonly heads?: boolean | undefined;
   /**
-   * Place on a phone, where a row is a block: with its name in half a line, in a whole line without
+   * Place on a phone, where a row is a block: in half a line with its name, in a whole line without
    * or with its name, at the right end of the first line, or left out. @default 'half'
    */
   readonly fold?: 'half' | 'whole' | 'named' | 'corner' | 'away' | undefined;
 }
 
 export interface TableOptions<Row> {
-  /** Name of the table, for people who cannot see it. */
+  /** Name of the table, for screen readers. */
   readonly label: string;
   /** Columns from left to right. */
   readonly columns: readonly Column<Row>[];
   /** One item for each row. */
   readonly rows: readonly Row[];
-  /** Key of a row, by which it is found when the table changes. @default none */
+  /** Key of a row, by which a live page finds it when the table changes. @default none */
   readonly key?: ((row: Row) => string | number) | undefined;
   /** Order that the rows are in. @default none */
   readonly sorted?: { readonly by: string; readonly descending: boolean } | undefined;
-  /** Address that sorts by a column; without it no head is a link. */
+  /** Makes the address that sorts by a column; without it no heading is a link. */
   readonly sortHref?: ((by: string, descending: boolean) => string) | undefined;
-  /** True if rows are low, for hundreds of them. @default false */
+  /** True for rows of small height, in long tables. @default false */
   readonly dense?: boolean | undefined;
-  /** Tone of a row that needs a look. @default none */
+  /** Emphasis of a row that needs attention. @default none */
   readonly tone?: ((row: Row) => 'bad' | 'here' | undefined) | undefined;
 }
 
 /**
- * A table for comparing: names left, numbers right, sorted by links in its head. On a phone its
+ * A table for comparing: names left, numbers right, sorted by links in its headings. On a phone its
  * rows become blocks.
  */
 export function table<Row>(options: TableOptions<Row>): Html {
@@ -55,7 +55,7 @@ export function table<Row>(options: TableOptions<Row>): Html {
     const line = html`<tr role="row" class="${name}">${cells}</tr>`;
     return key === undefined ? line : keyed(key(row), line);
   });
-  // The roles stay when a row is shown as a block, which would take them away.
+  // The roles are explicit: a browser drops them from a row that is styled as a block.
   return html`<div class="scroll" tabindex="0" role="region" aria-label="${label}">
 <table class="${kind}" role="table" aria-label="${label}">
 <thead role="rowgroup"><tr role="row">${columns.map((column) => head(column, options))}</tr></thead>
@@ -67,7 +67,7 @@ function head<Row>(column: Column<Row>, { sorted, sortHref }: TableOptions<Row>)
   const { name, numeric, sort } = column;
   const isSorted = sort !== undefined && sorted?.by === sort;
   const order = isSorted && (sorted?.descending === true ? 'descending' : 'ascending');
-  // Numbers are read from the largest, names from A; a second press turns the order.
+  // The first click sorts numbers from the largest and names from A; a second one reverses it.
   const descending = isSorted ? sorted?.descending !== true : numeric === true;
   const words =
     sort === undefined || sortHref === undefined
@@ -77,7 +77,7 @@ function head<Row>(column: Column<Row>, { sorted, sortHref }: TableOptions<Row>)
  aria-sort="${order}">${words}</th>`;
 }
 
-/** A column with what all its cells have in common: it is found once for thousands of rows. */
+/** A column with what its cells have in common, computed once for thousands of rows. */
 interface CellPlace<Row> {
   readonly cell: Column<Row>['cell'];
   readonly heads: boolean;
@@ -86,7 +86,7 @@ interface CellPlace<Row> {
   readonly shown: string | undefined;
 }
 
-/** With a corner, another cell stands at the right end of the row's first line on a phone. */
+/** With a corner, another cell is at the right end of the row's first line on a phone. */
 function placeOf<Row>(column: Column<Row>, at: number, hasCorner: boolean): CellPlace<Row> {
   const { name, numeric = false, heads = at === 0, cell } = column;
   const headFold = hasCorner ? 'left' : 'whole';
@@ -112,19 +112,19 @@ function cell<Row>({ cell: contentOf, heads, classList, shown }: CellPlace<Row>,
 }
 
 export interface PagerOptions {
-  /** Name for people who cannot see it: "Pages of tasks". */
+  /** Name for screen readers: "Pages of tasks". */
   readonly label: string;
-  /** Range that is shown: "1 to 12 of 214". */
+  /** Text of the shown range: "1 to 12 of 214". */
   readonly words: string;
   /** Address of the page before. @default none: this is the first */
   readonly previous?: string | undefined;
   /** Address of the page after. @default none: this is the last */
   readonly next?: string | undefined;
-  /** Words of the two links. @default ['Previous', 'Next'] */
+  /** Labels of the two links. @default ['Previous', 'Next'] */
   readonly names?: readonly [previous: string, next: string] | undefined;
 }
 
-/** Leads through a list that is shown a page at a time. */
+/** Links through a list that is shown a page at a time. */
 export function pager(options: PagerOptions): Html {
   const { label, words, previous, next, names = ['Previous', 'Next'] } = options;
   return html`<nav class="pager" aria-label="${label}"><span>${words}</span>
