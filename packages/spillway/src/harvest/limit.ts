@@ -118,6 +118,7 @@ export class HarvestLimit implements Limit {
     const isUsed = this.#insideSum / this.#answers > usedShare * this.#size;
     // Fetches that fail or hang need tokens, too.
     const paced = rateShare * this.#rate * seconds;
+    // Nothing is known yet while the number in flight still grows as fast as the rate lets it.
     const isFilling = this.#ends + inside - this.#insideAtBegin >= paced;
     if (!isUsed || this.#ends >= paced) {
       this.#before = undefined;
