@@ -17,6 +17,7 @@ interface Played {
   readonly slowed: { readonly share: number };
   readonly fullWindow: { readonly share: number; readonly windowMax: number };
   readonly besideSlow: { readonly quick: number; readonly slow: number };
+  readonly drifting: readonly number[];
   readonly fullServer: { readonly share: number; readonly inFlightMax: number };
 }
 
@@ -64,6 +65,12 @@ describe('Harvest, with nothing tuned', () => {
   it('gives the rate that a hanging source cannot use to the others', () => {
     const { quick, slow } = played.besideSlow;
     assert.ok(quick > 10 && 3 * quick + slow > 39.5, `${quick} a second each, and ${slow}`);
+  });
+
+  it('keeps using the rate while latency changes by itself up to fourfold', () => {
+    // A limit that takes longer latency for a queue has 0.4 to 0.7 in its worst minute.
+    assert.equal(played.drifting.length, 4);
+    for (const share of played.drifting) assert.ok(share > 0.8, `${played.drifting}`);
   });
 
   it('does not flood a server that is full before the rate is used', () => {

@@ -148,6 +148,44 @@ async function fullServer(): Promise<{ share: number; inFlightMax: number }> {
   return { share, inFlightMax };
 }
 
+/**
+ * Latency changes by itself, by a factor from 1 to 4 that holds for up to ten seconds: the goodput
+ * of the worst minute from the fifth on, as a share of the rate.
+ */
+async function drifting(seed: number): Promise<number> {
+  const random = seededRandom(seed);
+  const tail = longTail(random, 3_000);
+  let factor = 1;
+  let factorUntil = 0;
+  const latencyMs = () => {
+    while (clock.now() >= factorUntil) {
+      factor = 1 + 3 * random();
+      factorUntil += 1_000 + 9_000 * random();
+    }
+    return factor * tail();
+  };
+  const { clock, server, make } = scene(random, 50, { latencyMs, errorShare: 0 });
+  const harvest = make({ inFlightMax: 512, windowMax: 5_000 });
+  let answered = 0;
+  const one = source('s', 1e6, async (from, signal) => {
+    const rows = await server.answer(from, [from], signal);
+    answered += 1;
+    return rows;
+  });
+  const stop = new AbortController();
+  const run = harvest.run([one], { signal: stop.signal });
+  await clock.advance(240_000);
+  let worst = Infinity;
+  for (let minute = 4; minute < 10; minute += 1) {
+    const before = answered;
+    await clock.advance(60_000);
+    worst = Math.min(worst, (answered - before) / (60 * 50));
+  }
+  stop.abort();
+  await clock.run(run);
+  return worst;
+}
+
 const uses: Record<string, Use> = {};
 for (const meanMs of [50, 500, 3_000]) {
   for (const [rate, sources] of [
@@ -171,5 +209,6 @@ const played = {
   fullWindow: await use(1, 3_000, 60, 1),
   besideSlow: await besideSlow(),
   fullServer: await fullServer(),
+  drifting: await Promise.all([1, 2, 3, 4].map(drifting)),
 };
 console.log(JSON.stringify(played));
