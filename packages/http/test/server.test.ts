@@ -215,7 +215,9 @@ describe('createServer', () => {
         wire.send(mutated());
         wire.socket.end();
         await Promise.race([wire.closed, once(wire.socket, 'data')]);
-        assert.doesNotMatch(wire.text, /^HTTP\/1.1 5/);
+        // A byte changed in `chunked` names a transfer coding that no server knows.
+        const isCoding = wire.text.startsWith('HTTP/1.1 501') && wire.text.includes('BODY_CODING');
+        if (!isCoding) assert.doesNotMatch(wire.text, /^HTTP\/1.1 5/);
       }
     });
     await Promise.all(visits);

@@ -195,7 +195,7 @@ function verificationText(
   const notes = [
     more > 0 && `… and ${count(more)} more`,
     orphans > 0 &&
-      `(${counted(orphans, 'raw file')} of a crash, or being written; in no ledger: ingest clean)`,
+      `(${counted(orphans, 'raw file')} in no ledger, of a crash or being written: ingest clean)`,
     waiting > 0 &&
       `(${counted(waiting, 'raw file')} not in the table yet: follow, or ingest transform)`,
     uncompared > 0 && `(${fed} not compared with REST yet: ingest follow does it)`,

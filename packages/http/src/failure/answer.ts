@@ -143,7 +143,8 @@ export class Failures {
 
   #keep(error: unknown, failure: Failure, { request }: FastifyReply, url = '(no route)'): void {
     const { code, status, isUnexpected } = failure;
-    if (status < 500) return;
+    // A transfer coding that is not known is a fault of the client, though RFC 9112 asks for 501.
+    if (status < 500 || code === 'BODY_CODING') return;
     const id = isUnexpected ? request.id : undefined;
     const route = `${request.method} ${url}`;
     const stack = isUnexpected ? stackOf(error) : undefined;
