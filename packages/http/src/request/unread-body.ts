@@ -22,8 +22,8 @@ export function hasBody({ raw }: FastifyReply['request']): boolean {
 
 /**
  * Ends the connection with an answer that comes before the body was read, so that a long upload
- * does not go on. A short rest of the body is read and discarded instead, unless the client is
- * known to be slow.
+ * does not go on. A body that is short by its `content-length` is read and discarded instead,
+ * unless the client is known to be slow.
  */
 export function refuseBody(reply: FastifyReply, clock: Clock = systemClock, isSlow = false): void {
   const { request } = reply;
